@@ -226,7 +226,7 @@ class Tok(Event, tag="tok", kw_only=True):
     r: Id
     x: Text | list[Text] = ""
     c: str = "answer"
-    n: Count | None | msgspec.UnsetType = msgspec.UNSET
+    n: Count | msgspec.UnsetType | None = msgspec.UNSET
     p: float | list[float | None] | None = None
     i: int | list[int | None] | None = None
     b: str | list[str | None] | None = None
@@ -402,6 +402,7 @@ def decode(line: bytes) -> AnyEvent | None:
 
     Raises:
         BadLine: the line is too long, no JSON object, or has keys of an impossible type or value.
+
     """
     if len(line) > MAX_READ_BYTES:
         raise BadLine("longer than 32 MiB")

@@ -18,6 +18,7 @@ class PhasetopError(Exception):
 
     Attributes:
         exit_status: what the process ends with.
+
     """
 
     exit_status = EXIT_FAILED

@@ -58,7 +58,7 @@ class Versions(Generic[D]):
 
     @property
     def first_t(self) -> int:
-        """ns of the first version."""
+        """Ns of the first version."""
         return self._when[0]
 
 

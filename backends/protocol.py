@@ -1,0 +1,55 @@
+"""What a server kind has to bring: a pure parser of its streams, and a backend that asks it things.
+
+The collector owns sockets, threads, stamps and the file; a backend owns what is said to its server and what its answers
+mean. So a parser is tested with captures alone, and a new server needs no change in the core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from phasetop import events as ev
+
+Outcome = Literal["complete", "broken", "cancelled"]
+"""How a reply's body ended: with its last chunk (or close), by a broken connection, by our own cancel."""
+
+
+class StreamParser(Protocol):
+    """Turns the bytes of one streamed reply into events. Pure: no clock, no socket; equal input, equal output.
+
+    `feed` is called once a socket read with that read's bytes and stamp (ns since the anchor), and returns the events born
+    of it, all with that stamp (a `Tok` that had to wait for a later chunk keeps the stamp of the read that brought its
+    own). `close` is called once, after the last read, and returns what is left and the `End`.
+    """
+
+    def feed(self, data: bytes, t: int) -> list[ev.Event]:
+        """The events of one socket read."""
+        ...
+
+    def close(self, t: int, outcome: Outcome, why: str | None = None) -> list[ev.Event]:
+        """The rest, the `End` last. ``t``: the last byte's stamp; ``why``: what broke, in plain words."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request as the collector hands it to a backend: an `ask` command with its history put together."""
+
+    r: int
+    api: Literal["chat", "raw"]
+    messages: list[dict[str, Any]] = field(default_factory=list)  # the whole chat, history first
+    prompt: str | None = None  # raw
+    tools: Any = None
+    settings: dict[str, Any] = field(default_factory=dict)  # OUTPUTS' names; others as the server calls them
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A streaming POST, and the parser for its answer."""
+
+    path: str
+    body: dict[str, Any]
+    parser: StreamParser
+    headers_mean_slot: bool  # the answer's headers come when a slot begins on it: a `state` headers
+    retry_while_loading: bool = True  # a 503 that says so is the load, not an error
