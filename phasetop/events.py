@@ -409,7 +409,7 @@ def decode(line: bytes) -> AnyEvent | None:
     try:
         if line.startswith(b'{"k":"tok"'):
             return _tok_decoder.decode(line)
-        return _any_decoder.decode(line)  # type: ignore[no-any-return]
+        return _any_decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         try:
             kind = _kind_decoder.decode(line).k

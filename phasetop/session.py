@@ -152,8 +152,8 @@ class Tokens:
                     self.stalls.append(i)
             self._last_t = t
         self.t.append(t)
-        self.n.append(-1 if n is None else n)  # type: ignore[arg-type]
-        self.count.append((self.count[-1] if i else 0) + (1 if n is None else n))  # type: ignore[operator]
+        self.n.append(-1 if n is None else n)
+        self.count.append((self.count[-1] if i else 0) + (1 if n is None else n))
         self.channel.append(channel)
         self.gap_ns.append(gap)
         self.step.append(step)
