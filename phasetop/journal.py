@@ -1,0 +1,120 @@
+"""The one writer of a session file: whole lines, at once, never lost.
+
+One ``write(2)`` a call, no buffer and no timer (1 µs). When the file cannot take a line, it is cut back to its last whole
+line, and that line and all later ones go to the pipe to the viewer that started the collector, beginning with a notice.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from phasetop.places import lock
+
+
+class Journal:
+    """Appends whole lines to a session file, or to a pipe where there is no file (any more).
+
+    Args:
+        path: the file to create; None: the pipe alone.
+        pipe: a non-blocking descriptor; what it cannot take is dropped and counted.
+        lost: makes the notice line when the file is given up, from the reason in plain words.
+    """
+
+    def __init__(self, path: Path | None, pipe: int, lost: Callable[[str], bytes]) -> None:
+        self._pipe = pipe
+        self._lost = lost
+        self._guard = threading.Lock()
+        self._fd: int | None = None
+        self._size = 0
+        self._unsent = b""
+        self.lines = 0
+        self.dropped = 0
+        self.refused: str | None = None
+        if path is not None:
+            self._open(path)
+
+    def _open(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        try:
+            fd = os.open(path, flags, 0o600)
+        except OSError as error:
+            self.refused = f"cannot write {path.name}: {(error.strerror or str(error)).lower()}"
+            return
+        if not lock(fd):
+            os.close(fd)
+            self.refused = f"another process writes {path.name}"
+            return
+        self._fd = fd
+
+    @property
+    def recording(self) -> bool:
+        """Whether lines go to the file."""
+        return self._fd is not None
+
+    def write(self, data: bytes) -> None:
+        """Append whole lines. Never raises for a full disk, a gone file or a full pipe."""
+        with self._guard:
+            self.lines += data.count(b"\n")
+            if self._fd is not None:
+                data = self._to_file(data)
+            if data:
+                self._to_pipe(data)
+
+    def _to_file(self, data: bytes) -> bytes:
+        """Write to the file; returns what has to go to the pipe instead, its notice first."""
+        assert self._fd is not None
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+        except OSError as error:
+            whole = data.rfind(b"\n", 0, written) + 1
+            try:
+                os.ftruncate(self._fd, self._size + whole)
+            except OSError:
+                pass  # readers drop a torn tail
+            self._size += whole
+            self._close_file()
+            self.refused = f"recording stopped: {(error.strerror or str(error)).lower()}"
+            return self._lost(self.refused) + data[whole:]
+        self._size += len(data)
+        return b""
+
+    def _to_pipe(self, data: bytes) -> None:
+        data = self._unsent + data
+        self._unsent = b""
+        while data:
+            try:
+                sent = os.write(self._pipe, data)
+            except BlockingIOError:
+                # A line that was begun is finished later, or the reader would see two lines as one; whole ones are dropped.
+                end = data.find(b"\n") + 1 if self._begun else 0
+                self._unsent, rest = data[:end], data[end:]
+                self.dropped += rest.count(b"\n")
+                return
+            except OSError:
+                self.dropped += data.count(b"\n")  # nobody reads any more
+                self._begun = False
+                return
+            self._begun = not data[:sent].endswith(b"\n")
+            data = data[sent:]
+
+    _begun = False
+
+    def close(self) -> None:
+        """Make what is there last: fsync once, then give up the lock."""
+        with self._guard:
+            if self._fd is not None:
+                try:
+                    os.fsync(self._fd)
+                except OSError:
+                    pass
+                self._close_file()
+
+    def _close_file(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None

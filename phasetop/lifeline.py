@@ -1,0 +1,339 @@
+"""A collector of one's own: its process, both pipes, and the fate of the file it writes.
+
+The viewer (or the headless command) spawns it before it imports anything heavy. Commands go in on stdin as JSON lines;
+answers come back as events of the session. The end of that pipe tells the collector that the viewer is gone, so there is no
+order of deaths that leaves one behind. Nobody else on the viewer's side starts a process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from phasetop import places
+from phasetop.events import valid_text
+from phasetop.faults import PhasetopError
+from phasetop.follow import Follower
+
+COLLECTOR: Final = "phasetop.backends.collector"
+_F_SETPIPE_SZ: Final = 1031  # Linux; fcntl has the name from Python 3.10 on, macOS has none
+_PIPE_BYTES: Final = 1 << 20
+_PARTING_S: Final = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whom to talk to; what is None the collector finds (EVENTS.md: `start`)."""
+
+    backend: str | None = None
+    url: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a collector is started with. ``api_key`` travels on the pipe, never in argv or environment."""
+
+    target: Target | None
+    argv: Sequence[str] = ()
+    kind: Literal["run", "bench", "observe"] = "run"
+    engine: dict[str, Any] | None = None
+    api_key: str | None = None
+    cacert: str | None = None
+    insecure: bool = False
+    proxy: str | None = None
+    on_gone: Literal["stop", "finish"] = "stop"
+    redact: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+class Lifeline:
+    """The viewer's end of a collector.
+
+    Args:
+        start: what to run.
+        record: a path of the user's own that the session is written to from the start; None: the live folder.
+        keep_as: a name under which the recording stays at the end ("": the usual one); None: it goes unless `keep` says.
+
+    Raises:
+        PhasetopError: the state folder or the given file cannot be written at all, or no process can be started.
+    """
+
+    def __init__(self, start: Start, *, record: Path | None = None, keep_as: str | None = None) -> None:
+        self.session_id = str(uuid.uuid4())
+        self.kept: Path | None = None
+        self._keep_as = keep_as
+        self._ids = itertools.count(1)
+        self._path: Path | None = places.live_path(self.session_id)
+        self._log: Path | None = self._path.with_suffix(".log")
+        self._link: Path | None = None
+        self._closed = False
+        self._prepare(record)
+        self._process = self._spawn()
+        self._anchor_guess = time.monotonic_ns()
+        assert self._process.stdout is not None
+        pipe = self._process.stdout.fileno()
+        os.set_blocking(pipe, False)
+        try:
+            fcntl.fcntl(pipe, _F_SETPIPE_SZ, _PIPE_BYTES)
+        except OSError:
+            pass
+        self.follower = Follower(self._path, pipe, self.now)
+        self._send(
+            op="start",
+            session=self.session_id,
+            path=None if self._path is None else str(self._path),
+            argv=list(start.argv),
+            target=None if start.target is None else _as_dict(start.target),
+            kind=start.kind,
+            engine=start.engine,
+            api_key=start.api_key,
+            tls={"cacert": start.cacert, "insecure": start.insecure},
+            proxy=start.proxy,
+            on_gone=start.on_gone,
+            redact=start.redact,
+            settings=start.settings,
+        )
+
+    def _prepare(self, record: Path | None) -> None:
+        """Make the folders; without a state folder the session lives in the pipe alone, and says so."""
+        assert self._path is not None
+        try:
+            places.make_private(self._path.parent)
+        except OSError:
+            self._log = None
+            if record is None:
+                self._path = None
+        if record is None:
+            return
+        record = record.expanduser().absolute()
+        if record.exists() or record.is_symlink():
+            raise PhasetopError(f"{record} exists: choose another name, or remove it")
+        if not record.parent.is_dir():
+            raise PhasetopError(f"{record.parent} is no folder: make it first")
+        self._link, self._path, self.kept = self._path, record, record
+        try:
+            if self._link is not None:
+                self._link.symlink_to(record)
+        except OSError:
+            self._link = None
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        log: Any = subprocess.DEVNULL
+        if self._log is not None:
+            try:
+                log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            except OSError:
+                self._log = None
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", COLLECTOR],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise PhasetopError(f"cannot start the collector: {error}") from error
+        finally:
+            if isinstance(log, int) and log >= 0:
+                os.close(log)
+
+    def now(self) -> int:
+        """ns since the session's anchor."""
+        hello = self.follower.session.hello
+        return time.monotonic_ns() - (hello.anchor.mono if hello else self._anchor_guess)
+
+    @property
+    def pid(self) -> int:
+        """The collector's process."""
+        return self._process.pid
+
+    @property
+    def path(self) -> Path | None:
+        """Where the session is written now; None: nowhere."""
+        return self._path
+
+    def _send(self, **command: Any) -> int:
+        number = next(self._ids)
+        line = msgspec.json.encode({"op": command.pop("op"), "id": number, **_valid(command)}) + b"\n"
+        stdin = self._process.stdin
+        assert stdin is not None
+        try:
+            view = memoryview(line)
+            while view:
+                view = view[stdin.write(view) or 0 :]
+        except (BrokenPipeError, ValueError):
+            pass  # it died: the follower says so
+        return number
+
+    def ask(
+        self,
+        *,
+        api: Literal["chat", "raw"] = "chat",
+        messages: list[dict[str, Any]] | None = None,
+        prompt: str | None = None,
+        parent: int | None = None,
+        after: int | None = None,
+        tools: Any = None,
+        settings: dict[str, Any] | None = None,
+        labels: dict[str, Any] | None = None,
+    ) -> int:
+        """Send a request; returns the command's id, which the `control` answer repeats with the r it became."""
+        return self._send(
+            op="ask",
+            parent=parent,
+            api=api,
+            messages=messages,
+            prompt=prompt,
+            tools=tools,
+            settings=settings or {},
+            labels=labels or {},
+            after=after,
+        )
+
+    def cancel(self, r: int) -> int:
+        """End a running request; what came stays."""
+        return self._send(op="cancel", r=r)
+
+    def cancel_task(self, task: int) -> int:
+        """End a task (a download)."""
+        return self._send(op="cancel", task=task)
+
+    def set(self, **values: Any) -> int:
+        """Change ``api_key``, ``logprobs`` or ``sample_hz`` from here on."""
+        return self._send(op="set", **values)
+
+    def mark(self, at: int, label: str) -> int:
+        """Leave a mark in the session."""
+        return self._send(op="mark", at=at, label=label)
+
+    def discover(self) -> int:
+        """Look for servers, models, devices; the answers are events."""
+        return self._send(op="discover")
+
+    def get(self, model: str) -> int:
+        """Fetch a model; progress comes as `task` events."""
+        return self._send(op="get", model=model)
+
+    def stop(self) -> int:
+        """End the running requests and the session; the collector leaves by itself."""
+        return self._send(op="stop")
+
+    def keep(self, name: str | None = None, model: str | None = None) -> Path:
+        """Give the session a second name in the recordings folder (or, where links fail, move it there at the end).
+
+        Raises:
+            PhasetopError: there is no file, or it cannot be linked.
+        """
+        if self.kept is not None:
+            return self.kept
+        if self._path is None or not self.follower.session.hello or self._not_recorded():
+            raise PhasetopError("this session is not recorded: its folder could not be written")
+        folder = places.recordings_folder()
+        stem = places.safe_stem(name) if name else places.recording_stem(model)
+        try:
+            places.make_private(folder)
+            for target in places.numbered(folder, stem):
+                try:
+                    os.link(self._path, target)
+                except FileExistsError:
+                    continue
+                except OSError:  # no hard links here: the collector's descriptor survives a rename
+                    if target.exists():
+                        continue
+                    os.rename(self._path, target)
+                    self._path = target
+                self.kept = target
+                return target
+        except OSError as error:
+            raise PhasetopError(f"cannot keep the session: {error.strerror or error}") from error
+        raise PhasetopError("cannot keep the session: too many recordings of that name")
+
+    def _not_recorded(self) -> bool:
+        return any(n.code == "not-recorded" for n in self.follower.session.notices.items)
+
+    def close(self) -> int | None:
+        """Part from the collector: it ends what runs and leaves; returns its exit status (None: it had to be killed).
+
+        The session file goes unless it was kept. Never hangs: a collector that stays is killed after 8 s.
+        """
+        if self._closed:
+            return self._process.returncode
+        self._closed = True
+        self.stop()
+        if self._process.stdin is not None:
+            try:
+                self._process.stdin.close()
+            except BrokenPipeError:
+                pass
+        deadline = time.monotonic() + _PARTING_S
+        status: int | None = None
+        while (status := self._process.poll()) is None and time.monotonic() < deadline:
+            self.follower.poll()  # a full pipe must not hold it up
+            try:
+                self._process.wait(0.01)
+            except subprocess.TimeoutExpired:
+                continue
+        if status is None:
+            self._process.kill()
+            self._process.wait()
+        self.follower.poll()
+        self.follower.poll()
+        self._dispose()
+        return status
+
+    def _dispose(self) -> None:
+        session = self.follower.session
+        if self._keep_as is not None and self.kept is None and self._path is not None and session.hello:
+            model = next((m.name for v in session.models.values() if (m := v.at()) and m.name), None)
+            try:
+                self.keep(self._keep_as or None, model)
+            except PhasetopError:
+                pass  # not recorded: a notice says so already
+        self.follower.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        complete = session.bye is not None and session.bye.reason in ("done", "stopped")
+        if self._link is not None:
+            self._link.unlink(missing_ok=True)
+        elif self._path is not None and self._path != self.kept and (complete or self.kept is not None):
+            self._path.unlink(missing_ok=True)
+        if self._log is not None and complete:
+            self._log.unlink(missing_ok=True)
+
+    def log_tail(self, limit: int = 2000) -> str:
+        """The end of the collector's log, for an error message."""
+        if self._log is None:
+            return ""
+        try:
+            return self._log.read_bytes()[-limit:].decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+def _as_dict(target: Target) -> dict[str, Any]:
+    return {"backend": target.backend, "url": target.url, "model": target.model}
+
+
+def _valid(value: Any) -> Any:
+    """Lone surrogates (a prompt typed in a broken locale) made U+FFFD, so that the command can be encoded."""
+    if isinstance(value, str):
+        return valid_text(value)
+    if isinstance(value, dict):
+        return {valid_text(str(key)): _valid(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_valid(each) for each in value]
+    return value

@@ -1,0 +1,180 @@
+"""Session files read back: whole ones at once, growing ones as they grow.
+
+One path for both: `feed` decodes whole lines into a Session. A line that does not parse is counted and skipped; a torn last
+line is dropped when nobody will finish it. Files are untrusted: everything is bounded, nothing is executed or drawn here.
+"""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from phasetop import events as ev
+from phasetop.faults import FormatError
+from phasetop.session import Session
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+_CHUNK_BYTES: Final = 1 << 20
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """No garbage collection while many small objects are made and none is let go (a third of the time of a load)."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class LineFeed:
+    """Bytes in, events applied to a Session; keeps the unfinished tail and its place in the file.
+
+    Attributes:
+        offset: bytes of whole lines taken so far, which is where the next line begins.
+    """
+
+    def __init__(self, session: Session, *, placed: bool = True) -> None:
+        self.session = session
+        self.offset = 0
+        self._tail = b""
+        self._placed = placed  # offsets mean places in a file that can be read again
+        self._overlong = False
+
+    @property
+    def tail_bytes(self) -> int:
+        """Bytes of the line that has no end yet."""
+        return len(self._tail)
+
+    def forget_tail(self) -> None:
+        """Drop the unfinished line: it was cut off, or the file was cut back."""
+        self._tail = b""
+
+    def feed(self, data: bytes) -> int:
+        """Take bytes; returns how many whole lines there were.
+
+        Raises:
+            FormatError: the first line says a newer format, or is no session's.
+        """
+        if self._tail:
+            data = self._tail + data
+        end = data.rfind(b"\n") + 1
+        self._tail = data[end:]
+        if len(self._tail) > ev.MAX_READ_BYTES:  # never let a hostile line fill the memory
+            self._overlong = True
+            self.offset += len(self._tail)
+            self._tail = b""
+        taken = 0
+        with _no_collections():
+            for line in data[:end].splitlines(keepends=True) if b"\r" not in data else _lines(data[:end]):
+                taken += 1
+                self._take(line)
+        return taken
+
+    def _take(self, line: bytes) -> None:
+        where, size = self.offset, len(line)
+        self.offset += size
+        session = self.session
+        if self._overlong:  # the rest of it
+            self._overlong = False
+            session.bad_lines += 1
+            return
+        try:
+            event = ev.decode(line)
+        except ev.BadLine:
+            if session.hello is None:
+                raise FormatError("this is no phasetop recording: its first line is no session's") from None
+            session.bad_lines += 1
+            return
+        if event is None:
+            return
+        if session.hello is None:
+            check_hello(event)
+        session.apply(event, (where, size) if self._placed else None)
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """Lines that end at LF only (bytes.splitlines would end them at CR, too)."""
+    start = 0
+    while (end := data.find(b"\n", start)) >= 0:
+        yield data[start : end + 1]
+        start = end + 1
+
+
+def check_hello(event: ev.AnyEvent) -> None:
+    """Refuse what is no session of a format that this version reads.
+
+    Raises:
+        FormatError: it says which format, and who wrote it.
+    """
+    if not isinstance(event, ev.Hello):
+        raise FormatError("this is no phasetop recording: its first line is no session's")
+    if event.format > ev.FORMAT:
+        raise FormatError(f"written by {event.by[:60]}, format {event.format}; this one reads {ev.FORMAT}")
+
+
+def load(path: Path) -> Session:
+    """A recording, whole; gzip is read too. A torn tail and a missing end are settled (see `settle`).
+
+    Raises:
+        FormatError: no recording, or one of a newer format.
+        OSError: it cannot be read.
+    """
+    session = Session()
+    with path.open("rb") as file:
+        zipped = file.read(2) == GZIP_MAGIC
+        file.seek(0)
+        feed = LineFeed(session, placed=not zipped)
+        try:
+            source = gzip.GzipFile(fileobj=file) if zipped else file
+            while chunk := source.read(_CHUNK_BYTES):
+                feed.feed(chunk)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            if session.hello is None:
+                raise FormatError("this is no phasetop recording: its compression is broken") from None
+    if session.hello is None:
+        raise FormatError("this is no phasetop recording: it has no whole line")
+    if feed.tail_bytes:
+        notice(session, "torn-tail", "the last line is torn: the writer was killed while it wrote", level="warn")
+    if session.bad_lines:
+        notice(session, "bad-lines", f"{session.bad_lines} lines could not be read and were skipped", level="warn")
+    return session
+
+
+def settle(session: Session, t: int, why: str) -> None:
+    """End what nobody will end any more: every request that runs is cut at ``t`` with detail ``why``.
+
+    For a session whose writer is gone without a `bye`. The events are made here and stand in no file.
+    """
+    for run in session.runs.values():
+        if not run.ends.items:
+            session.apply(ev.End(t=t, r=run.r, finish="cut", detail=why))
+    if session.bye is None:
+        notice(session, why, _SETTLED.get(why, "the session ended without its last line"), level="error", t=t)
+
+
+_SETTLED: Final = {"collector-died": "the collector died: what it had recorded is all there is"}
+
+
+def notice(session: Session, code: str, text: str, *, level: str = "info", t: int | None = None) -> None:
+    """Tell something about the reading itself, as a `notice` of the session."""
+    session.apply(ev.Notice(t=session.last_t if t is None else t, code=code, level=level, text=text))
+
+
+def read_line(path: Path, where: tuple[int, int]) -> ev.AnyEvent | None:
+    """One line again by its (offset, length): alternatives of a token that the columns do not hold."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return ev.decode(os.pread(fd, where[1], where[0]))
+    except ev.BadLine:
+        return None
+    finally:
+        os.close(fd)
