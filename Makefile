@@ -21,9 +21,11 @@ help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## .venv with phasetop, its embedded engine and a small model (once; quick after that)
+	@:
 
 $(READY): pyproject.toml scripts/setup.py
-	@command -v "$(PYTHON)" > /dev/null || { echo "setup: there is no Python here. Install Python 3.11 or later, with venv."; exit 1; }
+	@command -v "$(PYTHON)" > /dev/null || { \
+	    echo "setup: there is no Python here. Install 3.11 or later with venv (Debian: apt-get install python3 python3-venv)."; exit 1; }
 	@"$(PYTHON)" scripts/setup.py
 	@touch $(READY)
 

