@@ -21,13 +21,15 @@ MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 MAX_READ_BYTES: Final = 32 * 1024 * 1024
 """What a reader takes at most as one line."""
 
-Text: TypeAlias = str | int
+Text: TypeAlias = str | Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 """A text, or the length in UTF-8 bytes of one that redaction left out."""
 Ns: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 """ns of CLOCK_MONOTONIC since the session's anchor."""
 Id: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 """A small id: request, model, server, device or series, in order of appearance."""
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+Few: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+"""Tokens in a line, or a token's id."""
 
 
 class Event(msgspec.Struct, tag_field="k", omit_defaults=True, gc=False):
@@ -226,9 +228,9 @@ class Tok(Event, tag="tok", kw_only=True):
     r: Id
     x: Text | list[Text] = ""
     c: str = "answer"
-    n: Count | msgspec.UnsetType | None = msgspec.UNSET
+    n: Few | msgspec.UnsetType | None = msgspec.UNSET
     p: float | list[float | None] | None = None
-    i: int | list[int | None] | None = None
+    i: Few | list[Few | None] | None = None
     b: str | list[str | None] | None = None
     top: list[Any] | None = None
     tool: Tool | None = None
@@ -372,6 +374,12 @@ AnyEvent: TypeAlias = (
 )  # fmt: skip
 
 
+class LeanTok(Tok, tag="tok", kw_only=True):
+    """A `Tok` whose alternatives are left as they stand in the line: a column needs to know only that there are some."""
+
+    top: msgspec.Raw = msgspec.Raw()  # type: ignore[assignment]
+
+
 class BadLine(ValueError):
     """A line that is no event of this format: torn, not JSON, or with values that cannot be."""
 
@@ -383,6 +391,7 @@ class _Kind(msgspec.Struct):
 _encoder = msgspec.json.Encoder()
 _any_decoder = msgspec.json.Decoder(AnyEvent)
 _tok_decoder = msgspec.json.Decoder(Tok)
+_lean_tok_decoder = msgspec.json.Decoder(LeanTok)
 _kind_decoder = msgspec.json.Decoder(_Kind)
 _TAGS: Final = frozenset(str(kind.__struct_config__.tag) for kind in KINDS)
 
@@ -404,11 +413,20 @@ def decode(line: bytes) -> AnyEvent | None:
         BadLine: the line is too long, no JSON object, or has keys of an impossible type or value.
 
     """
+    return _decode(line, _tok_decoder)
+
+
+def decode_lean(line: bytes) -> AnyEvent | None:
+    """As `decode`, for a `Session`: a token comes as `LeanTok` (twice as fast where it has 20 alternatives)."""
+    return _decode(line, _lean_tok_decoder)
+
+
+def _decode(line: bytes, tok_decoder: msgspec.json.Decoder[Tok] | msgspec.json.Decoder[LeanTok]) -> AnyEvent | None:
     if len(line) > MAX_READ_BYTES:
         raise BadLine("longer than 32 MiB")
     try:
         if line.startswith(b'{"k":"tok"'):
-            return _tok_decoder.decode(line)
+            return tok_decoder.decode(line)
         return _any_decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         try:

@@ -12,6 +12,7 @@ from typing import Final
 
 GAP_LIMITS: Final = (0.5, 0.8, 1.25, 1.75, 3.0, 6.0)
 """Upper limits of steps 1 to 6 as multiples of the median; what is over the last may be a stall."""
+_L1, _L2, _L3, _L4, _L5, _L6 = GAP_LIMITS
 USUAL: Final = 3
 STALL: Final = 7
 STALL_FLOOR_NS: Final = 30_000_000
@@ -21,32 +22,32 @@ SETTLING_GAPS: Final = 16
 
 
 class RunningMedian:
-    """The exact median of all values added so far."""
+    """The exact median of all values added so far.
 
-    __slots__ = ("_high", "_low")
+    Attributes:
+        n: how many values there were.
+        median: the middle one, the mean of the two middle ones where their number is even; NaN without values.
+
+    """
+
+    __slots__ = ("_high", "_low", "median", "n")
 
     def __init__(self) -> None:
+        self.n = 0
+        self.median = float("nan")
         self._low: list[int] = []  # the smaller half, negated: its largest on top
-        self._high: list[int] = []  # the larger half: its smallest on top
-
-    def __len__(self) -> int:
-        return len(self._low) + len(self._high)
+        self._high: list[int] = []  # the larger half: its smallest on top; as many, or one less
 
     def add(self, value: int) -> None:
         """Take one more value."""
-        if len(self._low) > len(self._high):
-            heappush(self._high, -heappushpop(self._low, -value))
+        low, high = self._low, self._high
+        if self.n & 1:
+            heappush(high, -heappushpop(low, -value))
+            self.median = (high[0] - low[0]) / 2
         else:
-            heappush(self._low, -heappushpop(self._high, value))
-
-    @property
-    def median(self) -> float | None:
-        """The middle value, the mean of the two middle ones where their number is even; None without values."""
-        if not self._low:
-            return None
-        if len(self._low) > len(self._high):
-            return float(-self._low[0])
-        return (self._high[0] - self._low[0]) / 2
+            heappush(low, -heappushpop(high, value))
+            self.median = float(-low[0])
+        self.n += 1
 
 
 class Pace:
@@ -62,19 +63,23 @@ class Pace:
 
         ``tool``: the gap ends at a tool call, which servers send when it is whole: slow, but no stall.
         """
+        median = self.median
         step = USUAL
-        middle = self.median.median
-        if len(self.median) >= SETTLING_GAPS and middle is not None:
+        middle = median.median
+        if median.n >= SETTLING_GAPS and not _L2 * middle <= gap_ns < _L3 * middle:  # most are usual: no further call
             step = step_of(gap_ns, middle)
             if step == STALL and (tool or gap_ns < STALL_FLOOR_NS):
                 step = STALL - 1
-        self.median.add(gap_ns)
+        median.add(gap_ns)
         return step
 
 
 def step_of(gap_ns: int, median_ns: float) -> int:
     """The step of a gap against a median, 1 (fast) to 7 (over six medians)."""
-    for step, limit in enumerate(GAP_LIMITS, 1):
-        if gap_ns < limit * median_ns or (step == 6 and gap_ns <= limit * median_ns):
-            return step
-    return STALL
+    if gap_ns < _L3 * median_ns:
+        if gap_ns >= _L2 * median_ns:
+            return USUAL
+        return 1 if gap_ns < _L1 * median_ns else 2
+    if gap_ns < _L5 * median_ns:
+        return 4 if gap_ns < _L4 * median_ns else 5
+    return 6 if gap_ns <= _L6 * median_ns else STALL

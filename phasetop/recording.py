@@ -88,7 +88,7 @@ class LineFeed:
             session.bad_lines += 1
             return
         try:
-            event = ev.decode(line)
+            event = ev.decode_lean(line)
         except ev.BadLine:
             if session.hello is None:
                 raise FormatError("this is no phasetop recording: its first line is no session's") from None

@@ -8,10 +8,13 @@ one. The figures are not here: they are pure functions of (Session, cursor) in `
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from base64 import b64decode
+from bisect import bisect_left, bisect_right
+from itertools import zip_longest
 from typing import Final, Generic, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from phasetop import events as ev
 from phasetop.pace import STALL, USUAL, Pace
@@ -22,6 +25,7 @@ LIVE: Final = 2**62
 CHANNELS: Final = ("answer", "think", "tool")
 """The channels, by the number that stands in `Tokens.channel`; a foreign one counts as the answer."""
 ANSWER, THINK, TOOL = range(3)
+CHANNEL_NUMBERS: Final = {name: number for number, name in enumerate(CHANNELS)}
 
 NO_GAP: Final = -1
 NAN: Final = float("nan")
@@ -48,7 +52,7 @@ class Versions(Generic[D]):
                 if (value := getattr(event, name)) != _defaults(type(event)).get(name, msgspec.NODEFAULT)
             }
             event = msgspec.structs.replace(self._values[-1], **fresh)
-        self._when.append(event.t)
+        self._when.append(max(event.t, self._when[-1]) if self._when else event.t)
         self._values.append(event)
 
     def at(self, cursor: int = LIVE) -> D | None:
@@ -73,7 +77,7 @@ class Happenings(Generic[H]):
 
     def add(self, event: H) -> None:
         """Append one."""
-        self.when.append(event.t)
+        self.when.append(max(event.t, self.when[-1]) if self.when else event.t)
         self.items.append(event)
 
     def until(self, cursor: int = LIVE) -> list[H]:
@@ -88,6 +92,33 @@ class Happenings(Generic[H]):
         return self.items[i - 1] if i else None
 
 
+class Places:
+    """Where in the file the lines stand that hold more than the columns do: line number → (offset, length) in bytes."""
+
+    __slots__ = ("_length", "_line", "_offset")
+
+    def __init__(self) -> None:
+        self._line: array[int] = array("q")
+        self._offset: array[int] = array("q")
+        self._length: array[int] = array("i")
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def add(self, line: int, where: tuple[int, int]) -> None:
+        """Remember the place of a line that comes after all those known."""
+        self._line.append(line)
+        self._offset.append(where[0])
+        self._length.append(where[1])
+
+    def get(self, line: int) -> tuple[int, int] | None:
+        """The place of a line; None where the columns hold all of it."""
+        k = bisect_left(self._line, line)
+        if k < len(self._line) and self._line[k] == line:
+            return self._offset[k], self._length[k]
+        return None
+
+
 class Tokens:
     """The columns of one request's `tok` lines, one entry a line.
 
@@ -97,13 +128,13 @@ class Tokens:
     """
 
     __slots__ = (
-        *("channel", "count", "counted", "detail", "first", "gap_ns", "ids", "logp", "n", "raw_bytes"),
-        *("stalls", "step", "t", "text", "tool", "_last_t", "_pace"),
+        *("channel", "count", "detail", "first", "gap_ns", "ids", "logp", "n", "raw_bytes", "stalls", "step", "t", "text"),
+        *("tool", "uncounted", "_last_t", "_pace", "__weakref__"),
     )
 
     def __init__(self) -> None:
         self.t: array[int] = array("q")
-        self.n: array[int] = array("i")  # -1: not known
+        self.n: array[int] = array("q")  # -1: not known
         self.count: array[int] = array("q")
         self.channel: array[int] = array("b")
         self.gap_ns: array[int] = array("q")
@@ -111,13 +142,13 @@ class Tokens:
         self.logp: array[float] = array("d")  # of a list: their sum; NaN: not known
         self.ids: array[int] = array("q")  # -1: not known, or several
         self.text: list[ev.Text] = []
-        self.raw_bytes: dict[int, str] = {}  # line → base64 of bytes that are no whole UTF-8
-        self.detail: dict[int, tuple[int, int]] = {}  # line → (offset, length) in the file: lists, alternatives
+        self.raw_bytes: dict[int, bytes] = {}  # line → all its bytes, where they are no whole UTF-8; its text is ""
+        self.detail = Places()  # lines with lists or alternatives
         self.tool: dict[int, ev.Tool] = {}
         self.stalls: array[int] = array("q")  # the lines that ended a stall
-        self.counted = True  # no line of unknown n
+        self.uncounted = -1  # the first line of unknown n
         self.first = -1  # the first line that is a token
-        self._last_t = -1
+        self._last_t = -1  # of the newest token line
         self._pace = Pace()
 
     def __len__(self) -> int:
@@ -131,57 +162,82 @@ class Tokens:
 
     def append(self, tok: ev.Tok, where: tuple[int, int] | None = None) -> None:
         """Take one line; ``where`` is its (offset, length) in the file, kept when it holds more than the columns do."""
-        i, t, x = len(self.t), tok.t, tok.x
-        plain = not isinstance(x, list)
-        n = tok.n
-        if n is msgspec.UNSET:
-            n = 1 if plain else len(x)  # type: ignore[arg-type]
-        if n is None:
-            self.counted = False
-        channel = CHANNELS.index(tok.c) if tok.c in CHANNELS else ANSWER
+        stamps = self.t
+        i, t, n, x = len(stamps), tok.t, tok.n, tok.x
+        count = self.count[-1] if i else 0
+        if i and t < stamps[-1]:  # the writer clamps; a file that somebody made may not
+            t = stamps[-1]
+        if n is UNSET:
+            n = len(x) if isinstance(x, list) else 1
+            self.n.append(n)
+        elif n is None:
+            if self.uncounted < 0:
+                self.uncounted = i
+            self.n.append(-1)
+            n = 1
+        else:
+            self.n.append(n)
+        channel = CHANNEL_NUMBERS.get(tok.c, ANSWER)
         gap, step = NO_GAP, USUAL
-        if n != 0:
-            if self.first < 0:
-                self.first = i
-            elif t == self._last_t:
+        if n:
+            last_t = self._last_t
+            if t == last_t:
                 step = self.step[-1]
-            else:
-                gap = t - self._last_t
+            elif last_t >= 0:
+                gap = t - last_t
                 step = self._pace.grade(gap, tool=channel == TOOL)
                 if step == STALL:
                     self.stalls.append(i)
+            else:
+                self.first = i
             self._last_t = t
-        self.t.append(t)
-        self.n.append(-1 if n is None else n)
-        self.count.append((self.count[-1] if i else 0) + (1 if n is None else n))
+        stamps.append(t)
+        self.count.append(count + n)
         self.channel.append(channel)
         self.gap_ns.append(gap)
         self.step.append(step)
-        if plain:
-            self.text.append(x)  # type: ignore[arg-type]
-            self.logp.append(tok.p if isinstance(tok.p, (int, float)) else NAN)
-            self.ids.append(tok.i if isinstance(tok.i, int) else -1)
-            if isinstance(tok.b, str):
-                self.raw_bytes[i] = tok.b
-        else:
+        b = tok.b
+        if b is not None or isinstance(x, list):
             self._append_pieces(i, tok)
-        if where is not None and (not plain or tok.top is not None):
-            self.detail[i] = where
+        else:
+            p, token_id = tok.p, tok.i
+            self.text.append(x)
+            self.logp.append(p if isinstance(p, float) else NAN)
+            self.ids.append(token_id if isinstance(token_id, int) else -1)
+        if where is not None and (tok.top or isinstance(x, list)):
+            self.detail.add(i, where)
         if tok.tool is not None:
             self.tool[i] = tok.tool
 
     def _append_pieces(self, i: int, tok: ev.Tok) -> None:
-        """Several tokens in one line: one text, the sum of what probabilities are known."""
+        """Several tokens in one line, or bytes: one text, or all the line's bytes where they are no whole UTF-8."""
         pieces = tok.x if isinstance(tok.x, list) else [tok.x]
-        if any(isinstance(piece, int) for piece in pieces):
+        coded = tok.b if isinstance(tok.b, list) else [tok.b]
+        if any(coded):
+            raw = b"".join(_piece_bytes(piece, part) for piece, part in zip_longest(pieces, coded))
+            try:
+                self.text.append(raw.decode())
+            except UnicodeDecodeError:
+                self.text.append("")
+                self.raw_bytes[i] = raw
+        elif any(isinstance(piece, int) for piece in pieces):
             self.text.append(sum(piece if isinstance(piece, int) else ev.text_bytes(piece) for piece in pieces))
         else:
             self.text.append("".join(str(piece) for piece in pieces))
-        known = [p for p in tok.p if p is not None] if isinstance(tok.p, list) else []
+        logps = tok.p if isinstance(tok.p, list) else [tok.p]
+        known = [p for p in logps if p is not None]
         self.logp.append(sum(known) if known and len(known) == len(pieces) else NAN)
-        self.ids.append(-1)
-        if isinstance(tok.b, list) and any(tok.b):
-            self.raw_bytes[i] = ",".join(part or "" for part in tok.b)
+        self.ids.append(tok.i if isinstance(tok.i, int) else -1)
+
+
+def _piece_bytes(piece: ev.Text | None, coded: str | None) -> bytes:
+    """The bytes of one token: those of its base64 where it has one, else of its text; none where a file is damaged."""
+    if coded:
+        try:
+            return b64decode(coded)
+        except ValueError:
+            return b""
+    return piece.encode("utf-8", "replace") if isinstance(piece, str) else b""
 
 
 class Run:
@@ -227,6 +283,7 @@ class Session:
         self.models: dict[int, Versions[ev.Model]] = {}
         self.devices: dict[int, Versions[ev.Device]] = {}
         self.samples: dict[int, Samples] = {}
+        self._samples_by_key: dict[str, Samples] = {}
         self.phase_samples: Happenings[ev.Smp] = Happenings()
         self.runs: dict[int, Run] = {}
         self.server_states: Happenings[ev.State] = Happenings()
@@ -249,8 +306,11 @@ class Session:
         self.lines += 1
         if event.t > self.last_t:
             self.last_t = event.t
-        if type(event) is ev.Tok:
-            self.run(event.r).tokens.append(event, where)
+        if isinstance(event, ev.Tok):
+            run = self.runs.get(event.r)
+            if run is None:
+                run = self.run(event.r)
+            run.tokens.append(event, where)
             return
         match event:
             case ev.Smp():
@@ -281,7 +341,7 @@ class Session:
                 self.devices.setdefault(event.d, Versions()).add(event)
             case ev.Series():
                 if event.s not in self.samples:
-                    self.samples[event.s] = Samples(Versions())
+                    self.samples[event.s] = self._samples_by_key[str(event.s)] = Samples(Versions())
                 self.samples[event.s].info.add(event)
             case ev.Notice():
                 self.notices.add(event)
@@ -301,19 +361,22 @@ class Session:
             self.phase_samples.add(event)
             return
         for key, value in event.v.items():
-            series = self.samples.get(int(key)) if key.isdigit() else None
+            series = self._samples_by_key.get(key)
             if series is None:
                 continue
             if value is None and event.e and key in event.e:
                 series.why[len(series.t)] = event.e[key]
-            series.t0.append(min(event.t0, event.t))
-            series.t.append(event.t)
+            t = max(event.t, series.t[-1]) if series.t else event.t
+            series.t0.append(min(event.t0, t))
+            series.t.append(t)
             series.value.append(NAN if value is None else value)
 
-    def series(self, name: str, *, v: int | None = None, part: str | None = None, d: int = 0) -> Samples | None:
-        """The samples called ``name`` of a device, or of a server's process."""
+    def series(
+        self, name: str, *, v: int | None = None, part: str | None = None, d: int = 0, cursor: int = LIVE
+    ) -> Samples | None:
+        """The samples called ``name`` of a device, or of a server's process, if they had been announced at the cursor."""
         for samples in self.samples.values():
-            info = samples.info.at()
+            info = samples.info.at(cursor)
             if info and info.name == name and info.d == d and info.part == part and (v is None or info.v == v):
                 return samples
         return None
