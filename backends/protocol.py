@@ -6,6 +6,7 @@ mean. So a parser is tested with captures alone, and a new server needs no chang
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -53,3 +54,35 @@ class HttpRequest:
     parser: StreamParser
     headers_mean_slot: bool  # the answer's headers come when a slot begins on it: a `state` headers
     retry_while_loading: bool = True  # a 503 that says so is the load, not an error
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The prompt as the model sees it: rendered text, token ids, and each token's text (its bytes as ``{"b": base64}``)."""
+
+    rendered: str
+    ids: tuple[int, ...]
+    pieces: tuple[str | int | dict[str, str], ...]
+    source: str
+
+
+class Backend(Protocol):
+    """A server that was identified: turns asks into requests. Stateless; every method may be called from any thread."""
+
+    @property
+    def name(self) -> str:
+        """OUTPUTS' word for the kind: llamacpp, embedded, ollama, openai …"""
+        ...
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The server's own settings, by OUTPUTS' names, that hold where a request says nothing."""
+        ...
+
+    def request(self, ask: Ask) -> HttpRequest:
+        """The streaming POST of one request."""
+        ...
+
+    def pieces(self, ask: Ask) -> Pieces | None:
+        """The prompt's tokens, asked on a connection of its own while the request runs; None where nobody tells."""
+        ...

@@ -14,6 +14,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import httpcore
@@ -157,8 +158,7 @@ class _Tls(httpcore.NetworkStream):
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         try:
             while buffer:
-                sent = buffer
-                buffer = buffer[self._pump(lambda: self._tls.write(sent), timeout) :]
+                buffer = buffer[self._pump(partial(self._tls.write, buffer), timeout) :]
         except ssl.SSLError as error:
             raise httpcore.WriteError(str(error)) from error
 
@@ -224,7 +224,9 @@ def stamped_client(wire: Wire, context: ssl.SSLContext | None, headers: dict[str
     )
 
 
-def plain_client(context: ssl.SSLContext | None, headers: dict[str, str] | None = None, timeout_s: float = 5.0) -> httpx.Client:
+def plain_client(
+    context: ssl.SSLContext | None, headers: dict[str, str] | None = None, timeout_s: float = 5.0
+) -> httpx.Client:
     """A client for questions beside a generation (props, tokenize, health): its own connections, a timeout, no proxy."""
     return httpx.Client(
         verify=context if context is not None else False,

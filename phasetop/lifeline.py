@@ -15,7 +15,7 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -52,10 +52,8 @@ class Start:
     api_key: str | None = None
     cacert: str | None = None
     insecure: bool = False
-    proxy: str | None = None
     on_gone: Literal["stop", "finish"] = "stop"
     redact: bool = False
-    settings: dict[str, Any] = field(default_factory=dict)
 
 
 class Lifeline:
@@ -100,10 +98,8 @@ class Lifeline:
             engine=start.engine,
             api_key=start.api_key,
             tls={"cacert": start.cacert, "insecure": start.insecure},
-            proxy=start.proxy,
             on_gone=start.on_gone,
             redact=start.redact,
-            settings=start.settings,
         )
 
     def _prepare(self, record: Path | None) -> None:
@@ -152,7 +148,7 @@ class Lifeline:
                 os.close(log)
 
     def now(self) -> int:
-        """ns since the session's anchor."""
+        """The time since the session's anchor, ns."""
         hello = self.follower.session.hello
         return time.monotonic_ns() - (hello.anchor.mono if hello else self._anchor_guess)
 
@@ -261,6 +257,15 @@ class Lifeline:
         except OSError as error:
             raise PhasetopError(f"cannot keep the session: {error.strerror or error}") from error
         raise PhasetopError("cannot keep the session: too many recordings of that name")
+
+    @property
+    def kept_as(self) -> str | None:
+        """What the kept recording is called: its name, or its path where it lies outside the recordings folder."""
+        if self.kept is None:
+            return None
+        if self.kept.parent == places.recordings_folder():
+            return self.kept.name.removesuffix(places.SUFFIX)
+        return str(self.kept)
 
     def _not_recorded(self) -> bool:
         return any(n.code == "not-recorded" for n in self.follower.session.notices.items)

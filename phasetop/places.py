@@ -66,7 +66,7 @@ def safe_stem(name: str) -> str:
 
 
 def numbered(folder: Path, stem: str) -> Iterator[Path]:
-    """``stem`` in ``folder``, then ``stem-2``, ``stem-3`` …"""
+    """The paths that a recording may take: ``stem`` in ``folder``, then ``stem-2``, ``stem-3`` and so on."""
     yield folder / f"{stem}{SUFFIX}"
     for i in range(2, 100_000):
         yield folder / f"{stem}-{i}{SUFFIX}"

@@ -1,0 +1,357 @@
+"""The collector: a process that talks to the server and the counters, stamps what happens, and appends it to a session file.
+
+Started as ``python -P -m phasetop.backends.collector``. Commands come as JSON lines on stdin, the first is `start`; answers
+are `control` events in the session. EOF on stdin means that the viewer is gone. Nothing here ever waits for a viewer.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from phasetop import events as ev
+from phasetop.backends.chat import Conversation
+from phasetop.backends.host import HostSampler
+from phasetop.backends.protocol import Ask
+from phasetop.backends.recorder import Recorder, this_host
+from phasetop.backends.target import Target, wanted_from
+from phasetop.backends.turn import Turn
+from phasetop.faults import UsageError
+
+_PARTING_S: Final = 5.0
+_READ_BYTES: Final = 1 << 16
+Command = dict[str, Any]
+
+
+class Collector:
+    """One session: its target, its requests, its samplers. Commands are obeyed in order by the main thread."""
+
+    def __init__(self, recorder: Recorder, start: Command) -> None:
+        self._recorder = recorder
+        self._on_gone = start.get("on_gone") or "stop"
+        self._logprobs: int | None = None
+        self._guard = threading.Lock()
+        self._turns: dict[int, Turn] = {}
+        self._asked: dict[int, tuple[Ask, int | None]] = {}
+        self._tasks: dict[int, threading.Event] = {}
+        self._threads: list[threading.Thread] = []
+        self._chat = Conversation()
+        self._stopping = threading.Event()
+        path = start.get("path")
+        self._log_folder = Path(path).parent if path else None
+        self._sampler = HostSampler(recorder)
+        wanted = wanted_from(start)
+        self.target = Target(recorder, wanted, self._live_folder()) if wanted is not None else None
+
+    def _live_folder(self) -> Path | None:
+        from phasetop.places import live_folder
+
+        folder = live_folder()
+        return folder if folder.is_dir() else self._log_folder
+
+    def begin(self, host: ev.Host) -> None:
+        """Sample, and look for the server."""
+        self._sampler.start(host)
+        if self.target is not None:
+            self._spawn(self._resolve, "target")
+
+    def _resolve(self) -> None:
+        assert self.target is not None
+        self.target.resolve()
+        if self.target.pid is not None:
+            self._sampler.watch(self.target.pid, self.target.v)
+
+    def _spawn(self, call: Callable[..., None], name: str, *args: Any) -> None:
+        thread = threading.Thread(target=call, args=args, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def obey(self, command: Command) -> bool:
+        """One command; False when it was `stop`."""
+        op, number = str(command.get("op")), command.get("id")
+        handler = {
+            "ask": self._ask,
+            "cancel": self._cancel,
+            "set": self._set,
+            "mark": self._mark,
+            "discover": self._discover,
+            "get": self._get,
+        }.get(op)
+        if op == "stop":
+            self.answer(op, number)
+            return False
+        if handler is None:
+            self.answer(op, number, why=f"no such command: {op}")
+            return True
+        try:
+            handler(command)
+        except UsageError as error:
+            self.answer(op, number, why=str(error))
+        except (KeyError, TypeError, ValueError) as error:
+            self.answer(op, number, why=f"a {op} that makes no sense: {type(error).__name__}")
+        return True
+
+    def answer(self, op: str, number: Any, *, why: str | None = None, **more: Any) -> None:
+        """Say that a command was obeyed, or why not."""
+        recorder = self._recorder
+        number = number if isinstance(number, int) else None
+        recorder.emit(ev.Control(t=recorder.now(), op=op, id=number, ok=why is None, why=why, **more))
+
+    def _ask(self, command: Command) -> None:
+        if self.target is None:
+            raise UsageError("this session has no server to ask")
+        parent = command.get("parent")
+        before = self._turns.get(_id(command.get("after"), parent))
+        if parent is not None and parent not in self._turns:
+            raise UsageError(f"there is no request {parent} to go on from")
+        settings = {k: v for k, v in (command.get("settings") or {}).items() if v is not None}
+        if self._logprobs is not None:
+            settings.setdefault("logprobs", self._logprobs)
+        recorder = self._recorder
+        r = recorder.new_id("r")
+        ask = Ask(
+            r=r,
+            api="raw" if command.get("api") == "raw" else "chat",
+            messages=list(command.get("messages") or ()),
+            prompt=command.get("prompt"),
+            tools=command.get("tools"),
+            settings=settings,
+        )
+        turn = Turn(r, self, recorder, self.target, before)
+        with self._guard:
+            self._turns[r] = turn
+            self._asked[r] = (ask, parent)
+        self.answer("ask", command.get("id"), r=r)
+        recorder.emit(
+            ev.Request(
+                t=recorder.now(),
+                r=r,
+                v=self.target.v,
+                m=self.target.m,
+                parent=parent,
+                api=ask.api,
+                messages=ask.messages if ask.api == "chat" else None,
+                prompt=ask.prompt if ask.api == "raw" else None,
+                tools=ask.tools,
+                asked=settings or None,
+                labels=command.get("labels") or None,
+            )
+        )
+        self._spawn(turn.run, f"request-{r}")
+
+    def build(self, turn: Turn) -> Ask:
+        """The ask with its history; and say which model answers, with which settings, now that it is known."""
+        ask, parent = self._asked[turn.r]
+        if ask.api == "chat":
+            ask = replace(ask, messages=[*self._chat.history(parent), *ask.messages])
+        target, recorder = self.target, self._recorder
+        assert target is not None
+        defaults = target.backend.defaults if target.backend is not None else {}
+        applied = {**defaults, **ask.settings}
+        recorder.emit(ev.Request(t=recorder.now(), r=turn.r, m=target.m, applied=applied or None))
+        return ask
+
+    def sent(self, ask: Ask) -> None:
+        """Ask for the prompt's tokens beside the request, once, on a connection of its own."""
+        self._spawn(self._pieces, f"prompt-{ask.r}", ask)
+
+    def _pieces(self, ask: Ask) -> None:
+        target, recorder = self.target, self._recorder
+        pieces = target.backend.pieces(ask) if target is not None and target.backend is not None else None
+        if pieces is None:
+            return
+        recorder.emit(
+            ev.Prompt(
+                t=recorder.now(),
+                r=ask.r,
+                rendered=pieces.rendered,
+                pieces=list(pieces.pieces),
+                ids=list(pieces.ids),
+                source=pieces.source,
+                n=len(pieces.ids),
+                diverge=self._chat.diverge(ask.r, self._asked[ask.r][1], pieces.ids),
+            )
+        )
+
+    def finished(self, turn: Turn) -> None:
+        """A request ended: what it said becomes the history of those that go on from it."""
+        generation = turn.generation
+        if turn.ask is not None and generation is not None:
+            reply = generation.answer.decode("utf-8", "replace")
+            self._chat.add(turn.r, turn.ask.messages, reply, generation.calls)
+        elif (asked := self._asked.get(turn.r)) is not None:
+            self._chat.add(turn.r, [*self._chat.history(asked[1]), *asked[0].messages], "", {})
+
+    def _running(self) -> list[Turn]:
+        with self._guard:
+            return [turn for turn in self._turns.values() if not turn.done.is_set()]
+
+    def _cancel(self, command: Command) -> None:
+        if command.get("task") is not None:
+            flag = self._tasks.get(int(command["task"]))
+            if flag is None:
+                raise UsageError(f"there is no task {command['task']} running")
+            flag.set()
+            self.answer("cancel", command.get("id"), task=int(command["task"]))
+            return
+        turn = self._turns.get(int(command["r"]))
+        if turn is None or turn.done.is_set():
+            raise UsageError(f"request {command['r']} does not run")
+        self.answer("cancel", command.get("id"), r=turn.r)
+        turn.cancel()
+
+    def _set(self, command: Command) -> None:
+        if "api_key" in command and self.target is not None and self.target.endpoint is not None:
+            self.target.endpoint.api_key = command["api_key"] or None
+        if command.get("logprobs") is not None:
+            self._logprobs = max(0, int(command["logprobs"])) or None
+        if command.get("sample_hz") is not None:
+            self._sampler.set_hz(float(command["sample_hz"]))
+        self.answer("set", command.get("id"))
+
+    def _mark(self, command: Command) -> None:
+        recorder = self._recorder
+        label = command.get("label")
+        recorder.emit(ev.Mark(t=recorder.now(), at=max(0, int(command["at"])), label=None if label is None else str(label)))
+        self.answer("mark", command.get("id"))
+
+    def _discover(self, command: Command) -> None:
+        def look() -> None:
+            from phasetop.backends.discover import discover
+
+            discover(self._recorder)
+            self.answer("discover", command.get("id"))
+
+        self._spawn(look, "discover")
+
+    def _get(self, command: Command) -> None:
+        from phasetop.backends.fetch import fetch
+
+        task = self._recorder.new_id("task")
+        flag = self._tasks[task] = threading.Event()
+        self.answer("get", command.get("id"), task=task)
+        self._spawn(fetch, f"get-{task}", self._recorder, task, str(command["model"]), flag)
+
+    def wait_requests(self) -> None:
+        """Let what runs end by itself (`on_gone` finish)."""
+        while True:
+            turns = self._running()
+            if not turns or self._stopping.is_set():
+                return
+            turns[0].done.wait(0.1)
+
+    @property
+    def on_gone(self) -> str:
+        """What to do when the viewer is gone: stop or finish."""
+        return str(self._on_gone)
+
+    def end(self, reason: str) -> str:
+        """End all that runs; returns the reason to write: a stop with nothing running is "done"."""
+        self._stopping.set()
+        turns = self._running()
+        for turn in turns:
+            turn.cancel("signal" if reason == "signal" else None)
+        for flag in self._tasks.values():
+            flag.set()
+        deadline = time.monotonic() + _PARTING_S
+        for turn in turns:
+            turn.done.wait(max(0.0, deadline - time.monotonic()))
+        if self.target is not None:
+            self.target.close()
+        self._sampler.stop()
+        return "done" if reason == "stopped" and not turns else reason
+
+
+def _id(*values: Any) -> int:
+    """The first of the values that is an id, or −1."""
+    return next((int(value) for value in values if value is not None), -1)
+
+
+class Commands:
+    """The lines of stdin, as commands; a signal or the viewer's end wakes the reader."""
+
+    def __init__(self, stdin: int) -> None:
+        self._stdin = stdin
+        self._buffer = b""
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        self.signalled: str | None = None
+
+    def catch_signals(self) -> None:
+        """SIGTERM and SIGHUP end the session in order; ctrl-C is the viewer's to translate."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", None)):
+            if number is not None:
+                signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: object) -> None:  # noqa: ARG002
+        self.signalled = "signal"
+        try:
+            os.write(self._wake_write, b"!")
+        except BlockingIOError:
+            pass
+
+    def next(self) -> Command | None:
+        """The next command; None when there will be none (see `signalled`). A line that is none is {}."""
+        while True:
+            line, newline, rest = self._buffer.partition(b"\n")
+            if newline:
+                self._buffer = rest
+                try:
+                    command = msgspec.json.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    return {}
+                return command if isinstance(command, dict) else {}
+            readable, _, _ = select.select([self._stdin, self._wake_read], [], [])
+            if self.signalled is not None:
+                return None
+            if self._stdin in readable:
+                data = os.read(self._stdin, _READ_BYTES)
+                if not data:
+                    return None
+                self._buffer += data
+
+
+def main() -> int:
+    """Run a session; the exit status is 0 however it ended, 2 when the first command was no `start`."""
+    sys.setswitchinterval(0.0005)  # the stamping thread should not wait long for the sampler
+    os.set_blocking(1, False)
+    commands = Commands(0)
+    commands.catch_signals()
+    start = commands.next()
+    if not start or start.get("op") != "start":
+        print("the first command has to be start", file=sys.stderr)
+        return 2
+    path = start.get("path")
+    recorder = Recorder(Path(path) if path else None, 1, redacted=bool(start.get("redact")))
+    host = this_host()
+    recorder.open(str(start.get("session")), start.get("argv") or [], start.get("kind") or "run", host)
+    collector = Collector(recorder, start)
+    collector.answer("start", start.get("id"))
+    collector.begin(host)
+    reason = "stopped"
+    while True:
+        command = commands.next()
+        if command is None:
+            reason = commands.signalled or "viewer_gone"
+            break
+        if not collector.obey(command):
+            break
+    if reason == "viewer_gone" and collector.on_gone == "finish":
+        collector.wait_requests()
+    recorder.close(collector.end(reason))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

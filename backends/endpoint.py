@@ -1,0 +1,144 @@
+"""A server's address: what a person typed made a base URL, with its key and its TLS, and short questions to it."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+import msgspec
+
+from phasetop.backends.stamped import Wire, plain_client, stamped_client, tls_context
+from phasetop.faults import UsageError
+
+QUESTION_TIMEOUT_S: Final = 5.0
+_MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
+
+
+def base_url(typed: str) -> str:
+    """``http://host:8080/prefix/v1/`` → ``http://host:8080/prefix``: no userinfo, query, fragment or API path.
+
+    Addresses that only a server can listen on become ones that a client can reach: 0.0.0.0 → 127.0.0.1, [::] → [::1].
+
+    Raises:
+        UsageError: no http(s) URL, or one without a host.
+    """
+    parts = urlsplit(typed.strip())
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"{printable_url(typed)}: {error}") from None
+    if parts.scheme.lower() not in ("http", "https") or not host:
+        raise UsageError(f"{printable_url(typed)} is no server's address: http://HOST:PORT or https://… is expected")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    netloc = f"[{host}]" if ":" in host else host
+    if port is not None:
+        netloc += f":{port}"
+    path = parts.path.rstrip("/")
+    for api in ("/v1/chat/completions", "/chat/completions", "/completion", "/v1"):
+        path = path.removesuffix(api)
+    return urlunsplit((parts.scheme.lower(), netloc, path.rstrip("/"), "", ""))
+
+
+def printable_url(url: str) -> str:
+    """A URL without what may be secret: userinfo, query, fragment."""
+    try:
+        parts = urlsplit(url)
+        netloc = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "the address"
+    return urlunsplit((parts.scheme, netloc, parts.path, "", ""))
+
+
+@dataclass
+class Endpoint:
+    """A server and how to speak to it.
+
+    Attributes:
+        base: scheme, host, port and path prefix.
+        api_key: sent as a bearer token; may change while the session runs.
+        context: TLS for https.
+    """
+
+    base: str
+    api_key: str | None = None
+    context: ssl.SSLContext | None = None
+    _questions: httpx.Client | None = field(default=None, repr=False)
+
+    @classmethod
+    def open(cls, typed: str, api_key: str | None, cacert: str | None = None, *, insecure: bool = False) -> Endpoint:
+        """The endpoint of a URL as typed.
+
+        Raises:
+            UsageError: no URL, or a certificate file that cannot be used.
+        """
+        base = base_url(typed)
+        try:
+            context = tls_context(base, cacert, insecure)
+        except OSError as error:  # ssl.SSLError is one
+            raise UsageError(f"--cacert {cacert}: {error.strerror or error}") from None
+        return cls(base, api_key or _userinfo_key(typed), context)
+
+    def headers(self) -> dict[str, str]:
+        """What every request carries: the key, if there is one."""
+        return {"authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+    def url(self, path: str) -> str:
+        """The URL of an API path."""
+        return self.base + path
+
+    def stream_client(self, wire: Wire) -> httpx.Client:
+        """A client of its own for one generation."""
+        return stamped_client(wire, self.context, self.headers())
+
+    def get(self, path: str, timeout_s: float = QUESTION_TIMEOUT_S) -> httpx.Response:
+        """Ask something short. Raises `httpx.HTTPError`."""
+        return self._ask("GET", path, None, timeout_s)
+
+    def post(self, path: str, body: dict[str, Any], timeout_s: float = QUESTION_TIMEOUT_S) -> httpx.Response:
+        """Ask something short with a body. Raises `httpx.HTTPError`."""
+        return self._ask("POST", path, body, timeout_s)
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float) -> httpx.Response:
+        with (
+            plain_client(self.context, self.headers(), timeout_s) as client,
+            client.stream(method, self.url(path), json=body) as response,
+        ):
+            parts: list[bytes] = []
+            size = 0
+            for part in response.iter_bytes():
+                parts.append(part)
+                size += len(part)
+                if size > _MAX_ANSWER_BYTES:
+                    raise httpx.ReadError("the answer is longer than 32 MiB", request=response.request)
+            return httpx.Response(
+                response.status_code, headers=_plain_headers(response), content=b"".join(parts), request=response.request
+            )
+
+
+def _plain_headers(response: httpx.Response) -> dict[str, str]:
+    """The headers of an answer that was decoded already."""
+    return {
+        k: v for k, v in response.headers.items() if k not in ("content-encoding", "content-length", "transfer-encoding")
+    }
+
+
+def _userinfo_key(typed: str) -> str | None:
+    """A password given in the URL serves as the key, and is shown nowhere."""
+    try:
+        return urlsplit(typed).password
+    except ValueError:
+        return None
+
+
+def json_of(response: httpx.Response) -> dict[str, Any]:
+    """The JSON object of a good answer; {} for anything else."""
+    if response.status_code != 200:
+        return {}
+    try:
+        value = msgspec.json.decode(response.content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,47 @@
+"""Any OpenAI-compatible server: only /v1 is asked, and what only llama.cpp knows is not sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from phasetop.backends.endpoint import Endpoint
+from phasetop.backends.openai_stream import ChatStream
+from phasetop.backends.protocol import Ask, HttpRequest, Pieces
+from phasetop.backends.settings import chat_body
+from phasetop.faults import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAi:
+    """A server that speaks /v1/chat/completions; ``name`` is "openai", or "ollama" where its /v1 is used."""
+
+    endpoint: Endpoint
+    model: str
+    name: str = "openai"
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def request(self, ask: Ask) -> HttpRequest:
+        """The streaming POST of one request.
+
+        Raises:
+            UsageError: a raw prompt, which this protocol has no room for.
+        """
+        if ask.api == "raw":
+            raise UsageError("--raw needs llama.cpp's own /completion, which this server does not have")
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": ask.messages,
+            **chat_body(ask.settings),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if ask.tools:
+            body["tools"] = ask.tools
+        stream = ChatStream(ask.r, ask.settings)
+        return HttpRequest("/v1/chat/completions", body, stream, headers_mean_slot=False, retry_while_loading=False)
+
+    def pieces(self, ask: Ask) -> Pieces | None:  # noqa: ARG002
+        """Nobody tells the prompt's tokens here."""
+        return None

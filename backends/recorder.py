@@ -1,0 +1,194 @@
+"""What happens, written down: the session's clock, its ids, and the one place where events become lines."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from phasetop import __version__
+from phasetop import events as ev
+from phasetop.backends.stamped import SO_TIMESTAMPNS
+from phasetop.journal import Journal
+from phasetop.redaction import redact
+
+BY: Final = f"phasetop {__version__}"
+
+
+def boot_ns() -> int | None:
+    """Time since boot with sleep counted, ns; None where the platform has no such clock."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return None if clock is None else time.clock_gettime_ns(clock)
+
+
+class Recorder:
+    """The collector's pen. Every method may be called from any thread.
+
+    Args:
+        path: the session file; None: the pipe alone.
+        pipe: the collector's stdout, non-blocking.
+        redacted: replace every text by its length before it is written.
+    """
+
+    def __init__(self, path: Path | None, pipe: int, *, redacted: bool = False) -> None:
+        self.anchor = ev.Anchor(mono=time.monotonic_ns(), wall=time.time_ns(), boot=boot_ns())
+        self.redacted = redacted
+        self._guard = threading.Lock()
+        self._last_t: dict[tuple[str, int], int] = {}
+        self._ids = {"s": 0, "r": 0, "m": 0, "v": 0, "task": 0}
+        self._journal = Journal(path, pipe, self._lost)
+        self._without_file = path is None
+
+    def now(self) -> int:
+        """The time since the anchor, ns."""
+        return time.monotonic_ns() - self.anchor.mono
+
+    def at(self, mono_ns: int) -> int:
+        """A CLOCK_MONOTONIC stamp as ns since the anchor (0 for what lies before it)."""
+        return max(0, mono_ns - self.anchor.mono)
+
+    def new_id(self, kind: str) -> int:
+        """The next small id of a kind: s, r, m, v or task."""
+        with self._guard:
+            number = self._ids[kind]
+            self._ids[kind] = number + 1
+            return number
+
+    def open(self, session: str, argv: Sequence[str], kind: str, host: ev.Host) -> None:
+        """Write the first line, and why there is no file where there is none."""
+        self.emit(
+            ev.Hello(
+                t=0,
+                format=ev.FORMAT,
+                session=session,
+                anchor=self.anchor,
+                by=BY,
+                host=host,
+                pid=os.getpid(),
+                argv=list(argv),
+                stamps="kernel" if SO_TIMESTAMPNS else "read",
+                redacted=self.redacted,
+                kind=kind,
+            )
+        )
+        if not self._journal.recording:
+            self.notice("not-recorded", self._journal.refused or "this session has no file", level="warn")
+
+    def emit(self, *events: ev.Event) -> None:
+        """Write events in one go."""
+        self.emit_all(events)
+
+    def emit_all(self, events: Iterable[ev.Event]) -> None:
+        """Write events in one go; redacted where asked, times never falling per kind and request."""
+        with self._guard:
+            lines = [self._line(event) for event in events]
+            if lines:
+                self._journal.write(b"".join(lines))
+
+    def _line(self, event: ev.Event) -> bytes:
+        if self.redacted:
+            event = redact(event)
+        tag = str(type(event).__struct_config__.tag)
+        key = (tag, getattr(event, "r", None) or 0)
+        last = self._last_t.get(key, 0)
+        if event.t < last:  # a clock step, or a stamp taken between two others
+            event = msgspec.structs.replace(event, t=last)
+        else:
+            self._last_t[key] = event.t
+        try:
+            line = ev.encode(event)
+        except UnicodeEncodeError:
+            line = ev.encode(msgspec.convert(_valid(msgspec.to_builtins(event)), type(event)))
+        if len(line) > ev.MAX_LINE_BYTES:
+            line = ev.encode(_shortened(event))
+        return line
+
+    def notice(self, code: str, text: str, *, level: str = "info", r: int | None = None, **about: object) -> None:
+        """Tell something to whoever looks."""
+        self.emit(ev.Notice(t=self.now(), code=code, level=level, text=text, r=r, about=dict(about) or None))
+
+    def _lost(self, why: str) -> bytes:
+        return ev.encode(ev.Notice(t=self.now(), code="not-recorded", level="error", text=why))
+
+    def clock(self) -> None:
+        """Write the clocks again."""
+        self.emit(ev.Clock(t=self.now(), wall=time.time_ns(), boot=boot_ns()))
+
+    def close(self, reason: str) -> None:
+        """Write the last line and make the file last."""
+        with self._guard:
+            bye = ev.Bye(t=self.now(), reason=reason, lines=self._journal.lines, dropped=self._journal.dropped or None)
+            self._journal.write(ev.encode(bye))
+        self._journal.close()
+
+
+def _valid(value: object) -> object:
+    if isinstance(value, str):
+        return ev.valid_text(value)
+    if isinstance(value, dict):
+        return {ev.valid_text(str(key)): _valid(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_valid(each) for each in value]
+    return value
+
+
+def _shortened(event: ev.Event) -> ev.Event:
+    """An event whose text is too long for a line, with what fits (and, where the kind can say so, how long it was)."""
+    room = ev.MAX_LINE_BYTES // 8
+    match event:
+        case ev.Tok(x=str() as text):
+            return msgspec.structs.replace(event, x=text[:room], cut=len(text.encode()), top=None)
+        case ev.Tok():
+            return msgspec.structs.replace(event, top=None)
+        case ev.Prompt():
+            return msgspec.structs.replace(event, rendered=None, pieces=None, ids=None)
+        case ev.Request(prompt=str() as prompt):
+            return msgspec.structs.replace(event, prompt=prompt[:room])
+        case ev.Request():
+            return msgspec.structs.replace(event, messages=None, tools=None)
+        case ev.Timings():
+            return msgspec.structs.replace(event, raw=None)
+    return ev.Notice(t=event.t, code="reply-limit", level="warn", text="an event was too long to be written")
+
+
+def this_host() -> ev.Host:
+    """The machine, as far as it can be told cheaply."""
+    import psutil
+
+    name = None
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            name = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), None)
+    except OSError:
+        name = platform.processor() or None
+    return ev.Host(
+        name=socket.gethostname(),
+        os=platform.system(),
+        kernel=platform.release(),
+        cpu=name,
+        cores=psutil.cpu_count(),
+        ram_bytes=psutil.virtual_memory().total,
+        cpu_quota_cores=_quota(),
+    )
+
+
+def _quota() -> float | None:
+    """CPU quota of this cgroup in cores; None where there is none (cgroup v2 cpu.max, v1 cfs quota)."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
+        return None if quota == "max" else round(int(quota) / int(period), 3)
+    except (OSError, ValueError):
+        pass
+    try:
+        base = Path("/sys/fs/cgroup/cpu")
+        quota_us = int((base / "cpu.cfs_quota_us").read_text())
+        return None if quota_us <= 0 else round(quota_us / int((base / "cpu.cfs_period_us").read_text()), 3)
+    except (OSError, ValueError):
+        return None

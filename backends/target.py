@@ -1,0 +1,230 @@
+"""Whom a session talks to: finds the server (or starts the embedded engine), and knows when it is ready.
+
+`resolve` runs in a thread of its own, so that the session file stands and asks are taken at once; an ask that comes before
+the server is ready waits in `wait_ready`, and that wait is its load.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from phasetop import events as ev
+from phasetop.backends import discover
+from phasetop.backends.embedded import Engine, EngineError, available, find_small_model
+from phasetop.backends.endpoint import Endpoint, base_url
+from phasetop.backends.identify import Identified, Refused, StillLoading, identify, is_local, listening_pid
+from phasetop.backends.protocol import Backend
+from phasetop.backends.recorder import Recorder
+from phasetop.faults import UsageError
+from phasetop.model_names import display_name
+
+_LOADING_POLL_S: Final = 0.1
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The target of a `start` command: what is None is to be found."""
+
+    backend: str | None
+    url: str | None
+    model: str | None
+    engine: Mapping[str, Any] | None
+    api_key: str | None
+    cacert: str | None
+    insecure: bool
+
+
+class Target:
+    """The server of this session.
+
+    Attributes:
+        v: the server's id; m: the model's, once it is known.
+        fault: why there is no server, when `ready` came with None.
+    """
+
+    def __init__(self, recorder: Recorder, wanted: Wanted, log_folder: Path | None) -> None:
+        self._recorder = recorder
+        self._wanted = wanted
+        self._log_folder = log_folder
+        self.v = recorder.new_id("v")
+        self.m: int | None = None
+        self.endpoint: Endpoint | None = None
+        self.backend: Backend | None = None
+        self.fault: ev.Fault | None = None
+        self.models: Sequence[str] = ()
+        self.pid: int | None = None
+        self.engine: Engine | None = None
+        self._settled = threading.Event()
+        self._closing = threading.Event()
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is decided: ready, or refused."""
+        return self._settled.is_set()
+
+    def resolve(self) -> None:
+        """Find it and wait until it is ready; never raises: `fault` says what went wrong."""
+        try:
+            self._resolve()
+        except Refused as refused:
+            self.models = refused.models
+            self._fail(refused.fault)
+        except (UsageError, EngineError) as error:
+            self._fail(ev.Fault(code="unusable", text=str(error)))
+        finally:
+            self._settled.set()
+
+    def wait_ready(self, cancelled: threading.Event) -> bool:
+        """Wait until it is decided; False when it cannot be used, or the wait was cancelled."""
+        while not self._settled.wait(0.05):
+            if cancelled.is_set() or self._closing.is_set():
+                return False
+        return self.backend is not None and self.fault is None
+
+    def close(self) -> None:
+        """Let go: the embedded engine ends with the session."""
+        self._closing.set()
+        if self.engine is not None:
+            self.engine.stop()
+
+    def lost(self) -> tuple[str, str] | None:
+        """Why a connection broke, where that can be known: (detail, text) if the embedded engine is gone."""
+        if self.engine is None or self._closing.is_set():
+            return None
+        status = self.engine.wait_gone(1.0)
+        if status is None:
+            return None
+        return "server-lost", f"the embedded engine died ({self.engine.last_words()}); run again"
+
+    def _resolve(self) -> None:
+        wanted = self._wanted
+        if wanted.engine is not None and wanted.engine.get("file"):
+            self._start_engine(Path(str(wanted.engine["file"])), wanted.engine.get("settings") or {})
+        elif wanted.backend == "embedded":
+            self._start_small(wanted.engine)
+        elif wanted.url:
+            self._connect(wanted.url, wanted.model)
+        else:
+            self._find()
+
+    def _find(self) -> None:
+        """Neither URL nor file: what is running here, else the embedded model."""
+        wanted = self._wanted
+        looked_at: list[str] = []
+        for url in discover.usual_addresses(wanted.backend):
+            found = discover.serves(url, wanted.model)
+            if found is None:
+                looked_at.append(base_url(url))
+                continue
+            self._connect(url, found)
+            self._recorder.notice("found", f"took {display_name(found)} at {base_url(url)}")
+            return
+        if wanted.model:
+            at = " or ".join(looked_at) or "the usual addresses"
+            raise Refused(
+                ev.Fault(
+                    code="no-such-model",
+                    text=f"no model {wanted.model!r} at {at}; give a .gguf file or a server's URL, or start the server",
+                )
+            )
+        self._start_small(wanted.engine)
+        self._recorder.notice("found", "nothing runs here: took the embedded model")
+
+    def _start_small(self, engine: Mapping[str, Any] | None) -> None:
+        small = find_small_model()
+        if small is None:
+            raise Refused(ev.Fault(code="no-model", text="no small model here: `phasetop models get smollm2` fetches it"))
+        self._start_engine(small, (engine or {}).get("settings") or {})
+
+    def _start_engine(self, file: Path, settings: Mapping[str, Any]) -> None:
+        if (missing := available()) is not None:
+            raise Refused(ev.Fault(code="no-engine", text=missing))
+        recorder = self._recorder
+        recorder.emit(ev.State(t=recorder.now(), v=self.v, s="starting"))
+        log = self._log_folder / f"engine-{os.getpid()}.log" if self._log_folder else None
+        self.engine = Engine.start(file, dict(settings), log)
+        if self._closing.is_set():
+            self.engine.stop()
+            return
+        endpoint = self.endpoint = Endpoint(self.engine.url)
+        recorder.emit(
+            ev.Server(t=recorder.now(), v=self.v, backend="embedded", url=endpoint.base, pid=self.engine.pid, local=True),
+            ev.State(t=recorder.now(), v=self.v, s="loading"),
+        )
+        self.engine.wait_ready()
+        identified = identify(endpoint, None)
+        options = dict(identified.server.get("options") or {})
+        options |= {name: ev.Sourced(value, source) for name, (value, source) in self.engine.options().items()}
+        server = {**identified.server, "backend": "embedded", "options": options, "pid": self.engine.pid}
+        model = {**identified.model, "name": display_name(file.name), "file": file.name, "file_bytes": file.stat().st_size}
+        for code, text in self.engine.notices():
+            recorder.notice(code, text)
+        self._ready(Identified(_renamed(identified.backend), server, model), endpoint, self.engine.pid)
+
+    def _connect(self, url: str, model: str | None) -> None:
+        wanted, recorder = self._wanted, self._recorder
+        endpoint = Endpoint.open(url, wanted.api_key, wanted.cacert, insecure=wanted.insecure)
+        self.endpoint = endpoint
+        first = True
+        while not self._closing.is_set():
+            try:
+                identified = identify(endpoint, model)
+            except StillLoading:
+                if first:
+                    server = ev.Server(t=recorder.now(), v=self.v, backend="llamacpp", url=endpoint.base)
+                    recorder.emit(server, ev.State(t=recorder.now(), v=self.v, s="loading", why="503 Loading model"))
+                    first = False
+                self._closing.wait(_LOADING_POLL_S)
+                continue
+            self._ready(identified, endpoint, listening_pid(endpoint.base))
+            return
+
+    def _ready(self, identified: Identified, endpoint: Endpoint, pid: int | None) -> None:
+        recorder = self._recorder
+        self.endpoint, self.backend, self.pid = endpoint, identified.backend, pid
+        self.m = recorder.new_id("m")
+        server: dict[str, Any] = {"local": is_local(endpoint.base), "pid": pid, **identified.server}
+        recorder.emit(
+            ev.Server(t=recorder.now(), v=self.v, **server),
+            ev.Model(t=recorder.now(), m=self.m, v=self.v, **identified.model),
+            ev.State(t=recorder.now(), v=self.v, s="ready"),
+        )
+        for code, text in identified.notices:
+            recorder.notice(code, text)
+
+    def _fail(self, fault: ev.Fault) -> None:
+        self.fault = fault
+        recorder = self._recorder
+        recorder.emit(ev.State(t=recorder.now(), v=self.v, s="gone", why=ev.shown(fault.text)))
+        if fault.code == "key-needed":
+            recorder.notice("key-needed", ev.shown(fault.text), level="error")
+
+
+def _renamed(backend: Backend) -> Backend:
+    """The embedded engine is llama.cpp under its own name."""
+    return dataclasses.replace(backend, name="embedded")  # type: ignore[type-var]
+
+
+def wanted_from(command: Mapping[str, Any]) -> Wanted | None:
+    """The target of a `start` command; None where nothing but discovery is wanted."""
+    target = command.get("target")
+    engine = command.get("engine")
+    if target is None and engine is None:
+        return None
+    target = target or {}
+    tls = command.get("tls") or {}
+    return Wanted(
+        backend=target.get("backend"),
+        url=target.get("url"),
+        model=target.get("model"),
+        engine=engine,
+        api_key=command.get("api_key"),
+        cacert=tls.get("cacert"),
+        insecure=bool(tls.get("insecure")),
+    )

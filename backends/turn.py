@@ -1,0 +1,94 @@
+"""A request from the ask to its end: waits for the one before it, waits for the server, then generates."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from typing import Protocol
+
+from phasetop import events as ev
+from phasetop.backends.generation import Generation
+from phasetop.backends.protocol import Ask
+from phasetop.backends.recorder import Recorder
+from phasetop.backends.target import Target
+from phasetop.faults import PhasetopError
+
+
+class Owner(Protocol):
+    """What a turn needs of the session it belongs to."""
+
+    def build(self, turn: Turn) -> Ask:
+        """The ask with its history, once the server and the reply before it are there."""
+        ...
+
+    def sent(self, ask: Ask) -> None:
+        """The request's last byte was written."""
+        ...
+
+    def finished(self, turn: Turn) -> None:
+        """It ended."""
+        ...
+
+
+class Turn:
+    """One request; `run` is the body of its thread."""
+
+    def __init__(self, r: int, owner: Owner, recorder: Recorder, target: Target, before: Turn | None) -> None:
+        self.r = r
+        self.ask: Ask | None = None
+        self.generation: Generation | None = None
+        self.done = threading.Event()
+        self._owner = owner
+        self._recorder = recorder
+        self._target = target
+        self._before = before
+        self._cancelled = threading.Event()
+        self._detail: str | None = None
+
+    def cancel(self, detail: str | None = None) -> None:
+        """End it from another thread, whatever it waits for."""
+        self._detail = detail
+        self._cancelled.set()
+        if self.generation is not None:
+            self.generation.cancel(detail)
+
+    def run(self) -> None:
+        """Whatever happens, the request gets its `end`."""
+        try:
+            self._run()
+        except PhasetopError as error:
+            self._end("error", ev.Fault(text=str(error)))
+        except Exception as error:
+            traceback.print_exc()  # into the collector's log
+            self._end("error", ev.Fault(code="internal", text=f"phasetop's own error: {type(error).__name__}"))
+        finally:
+            self._owner.finished(self)
+            self.done.set()
+
+    def _run(self) -> None:
+        recorder, target = self._recorder, self._target
+        if self._before is not None and not self._before.done.is_set():
+            recorder.emit(ev.State(t=recorder.now(), s="queued", r=self.r, after=self._before.r))
+            self._wait(self._before.done)
+        ready = target.wait_ready(self._cancelled)
+        if self._cancelled.is_set():
+            self._end("cancelled")
+            return
+        if not ready or target.endpoint is None or target.backend is None:
+            self._end("error", target.fault or ev.Fault(text="the session ended before the server was ready"))
+            return
+        ask = self.ask = self._owner.build(self)
+        generation = self.generation = Generation(
+            recorder, ask, target.endpoint, target.backend, sent=lambda: self._owner.sent(ask), lost=target.lost
+        )
+        if self._cancelled.is_set():  # it came while the generation was made
+            self._end("cancelled")
+            return
+        generation.run()
+
+    def _wait(self, event: threading.Event) -> None:
+        while not event.wait(0.05) and not self._cancelled.is_set():
+            pass
+
+    def _end(self, finish: str, fault: ev.Fault | None = None) -> None:
+        self._recorder.emit(ev.End(t=self._recorder.now(), r=self.r, finish=finish, detail=self._detail, error=fault))

@@ -1,0 +1,5 @@
+"""``python -m phasetop``."""
+
+from phasetop.cli import main
+
+main()

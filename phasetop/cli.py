@@ -1,0 +1,225 @@
+"""The command line: reads what was typed, loads what the command needs, and ends with the right status.
+
+Nothing heavy is imported up here: `phasetop --help` loads click alone, a headless run no Textual, the view no HTTP.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from phasetop import __version__
+from phasetop.faults import EXIT_INTERRUPTED, EXIT_PIPE, PhasetopError, UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONAL_VALUES = ("--json", "--record", "--think")
+"""Options that take their value only after ``=``."""
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def option(*names: str, **kwargs: Any) -> Callable[[F], F]:
+    """A click option that PHASETOP_<NAME> sets too."""
+    longest = max(names, key=len)
+    kwargs.setdefault("envvar", "PHASETOP_" + longest.lstrip("-").upper().replace("-", "_"))
+    return click.option(*names, **kwargs)
+
+
+@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.version_option(__version__, prog_name="phasetop")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.pass_context
+def phasetop(context: click.Context, debug: bool) -> None:
+    """A live profiler for local LLM inference: where the time of a generation goes, and why."""
+    context.ensure_object(dict)["debug"] = debug
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def _run_options(command: F) -> F:
+    """The options of `run`, in the order in which help shows them."""
+    options = [
+        option("-p", "--prompt", help="The prompt."),
+        option("-f", "--file", "prompt_file", metavar="FILE", help="Read the prompt from a file; - is stdin."),
+        option("--messages", metavar="FILE.json", help="A chat, or a whole request body as an app logged it."),
+        option("--system", help="The system message."),
+        option("--backend", help="embedded, llamacpp, ollama or openai."),
+        option("--model", "served_model", metavar="NAME", help="Which model of a server that has several."),
+        option("-m", "--model-file", metavar="FILE.gguf", help="The same as a file as MODEL."),
+        option("--raw", is_flag=True, help="Send the prompt as it is, without the chat template."),
+        option("-n", "--max-tokens", type=int, help="At most so many tokens."),
+        option("--temperature", "--temp", type=float),
+        option("--top-k", type=int),
+        option("--top-p", type=float),
+        option("--min-p", type=float),
+        option("--repeat-penalty", type=float),
+        option("-s", "--seed", type=int),
+        option("--stop", multiple=True, help="End the reply at this text; may be repeated."),
+        option("--logprobs", type=click.IntRange(0, 20), metavar="N", help="Ask for log-probabilities and N alternatives."),
+        option("--think", metavar="[LEVEL]", help="Ask for thinking; a level only after =."),
+        option("--no-think", is_flag=True, help="Ask for no thinking."),
+        option("--format", "output_format", metavar="json|FILE", help="JSON, or JSON by a schema file."),
+        option("--no-cache-prompt", is_flag=True, help="Do not reuse the server's cached prompt."),
+        option("-o", "settings", multiple=True, metavar="NAME=VALUE", help="Any setting by its name; may be repeated."),
+        option("-c", "--context", "--ctx", type=int, help="Embedded: context in tokens."),
+        option("-b", "--batch", type=int, help="Embedded: tokens a batch."),
+        option("-t", "--threads", type=int, help="Embedded: threads."),
+        option("-ngl", "--gpu-layers", help="Embedded: layers on the GPU."),
+        option("-ctk", "--cache-type-k", help="Embedded: type of the K cache."),
+        option("-ctv", "--cache-type-v", help="Embedded: type of the V cache."),
+        option("-fa", "--flash-attention", help="Embedded: on, off or auto."),
+        option("--api-key", envvar=["PHASETOP_API_KEY", "LLAMA_API_KEY"], help="The server's key (also LLAMA_API_KEY)."),
+        option("--cacert", metavar="FILE", help="Trust these authorities (also SSL_CERT_FILE)."),
+        option("--insecure", is_flag=True, help="Do not check the server's certificate."),
+        option("--record", metavar="[NAME|PATH]", help="Keep the session; a name or a path only after =."),
+        option("--redact", is_flag=True, help="Record lengths instead of texts."),
+        option("--json", "as_json", metavar="[compact]", help="Print one JSON object instead of the summary."),
+        option("--plain", is_flag=True, help="Stream the text, no live view."),
+        option("--tui", is_flag=True, help="The live view, even where stdout is no terminal."),
+        option("--show-thinking", is_flag=True, help="Thinking on stdout too."),
+    ]
+    for each in reversed(options):
+        command = each(command)
+    return command
+
+
+@phasetop.command(context_settings=CONTEXT)
+@click.argument("model", required=False)
+@_run_options
+@click.pass_context
+def run(context: click.Context, model: str | None, **given: Any) -> None:
+    """Run a prompt and watch it: live at a terminal, text and a summary otherwise.
+
+    MODEL is a server's URL, a .gguf file, a model's name, or nothing: what is running here, else the embedded model.
+    """
+    from phasetop import run as running
+
+    context.exit(running.run(running.plan(model, given)))
+
+
+@phasetop.command(context_settings=CONTEXT)
+@click.argument("file")
+@option("--json", "as_json", metavar="[compact]", help="Print the requests as JSON.")
+@option("--plain", is_flag=True, help="Print text and summary, no view.")
+@click.pass_context
+def replay(context: click.Context, file: str, as_json: str | None, plain: bool) -> None:
+    """Open a recording: a file, @last, @2 or a name."""
+    from phasetop import run as running
+
+    context.exit(running.replay(file, as_json=as_json, plain=plain))
+
+
+@phasetop.group(context_settings=CONTEXT, invoke_without_command=True)
+@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@click.pass_context
+def models(context: click.Context, as_json: str | None) -> None:
+    """What can be run from here; `get` fetches the small one."""
+    if context.invoked_subcommand is None:
+        from phasetop import model_commands
+
+        context.exit(model_commands.list_models(as_json))
+
+
+@models.command("get", context_settings=CONTEXT)
+@click.argument("spec", metavar="NAME|URL|hf:REPO/FILE", default="smollm2")
+@click.pass_context
+def get_model(context: click.Context, spec: str) -> None:
+    """Fetch a GGUF file into the cache, resumed and checked."""
+    from phasetop import model_commands
+
+    context.exit(model_commands.get(spec))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The entry point; returns the exit status (and exits with it when called by the script).
+
+    Errors that a person can cause end in one or two plain lines on stderr; a traceback is shown with --debug only.
+    """
+    arguments = _with_optional_values(list(sys.argv[1:] if argv is None else argv))
+    debug = "--debug" in arguments or bool(os.environ.get("PHASETOP_DEBUG"))
+    try:
+        defaults = _config()
+        status = phasetop.main(arguments, prog_name="phasetop", standalone_mode=False, default_map=defaults)
+    except click.exceptions.Exit as leave:
+        status = leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        status = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _drop_stdout()
+        status = EXIT_PIPE
+    except PhasetopError as error:
+        if debug:
+            raise
+        _complain(str(error))
+        status = error.exit_status
+    except Exception as error:
+        if debug:
+            raise
+        _complain(f"an error of phasetop's own: {type(error).__name__}: {error}", "run it again with `phasetop --debug …`")
+        status = 1
+    status = status if isinstance(status, int) else 0
+    if argv is None:
+        sys.exit(status)
+    return status
+
+
+def _with_optional_values(arguments: list[str]) -> list[str]:
+    """``--json`` made ``--json=``: click would take the next word for its value."""
+    given: list[str] = []
+    for i, argument in enumerate(arguments):
+        if argument == "--":
+            return given + arguments[i:]
+        given.append(f"{argument}=" if argument in _OPTIONAL_VALUES else argument)
+    return given
+
+
+def _config() -> dict[str, Any]:
+    """Defaults from the TOML file in the platform's config folder: a table a command.
+
+    Raises:
+        UsageError: it is there and is no TOML.
+    """
+    base = os.environ.get("XDG_CONFIG_HOME")
+    if base is None and sys.platform not in ("darwin", "win32"):
+        folder = Path.home() / ".config" / "phasetop"
+    elif base is not None:
+        folder = Path(base) / "phasetop"
+    else:
+        from platformdirs import user_config_path
+
+        folder = user_config_path("phasetop", appauthor=False)
+    path = folder / "config.toml"
+    if not path.is_file():
+        return {}
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _complain(*lines: str) -> None:
+    from phasetop.visible import harmless
+
+    for i, line in enumerate(lines):
+        text = harmless(line, newlines=False)
+        print(f"phasetop: {text}" if i == 0 else f"          {text}", file=sys.stderr)
+
+
+def _drop_stdout() -> None:
+    """Nobody reads any more: keep the interpreter from complaining about it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

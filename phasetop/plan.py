@@ -1,0 +1,260 @@
+"""What `phasetop run` was asked for, read from its options: the target, the chat, the settings, the way to show it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from phasetop.faults import UsageError
+from phasetop.lifeline import Start, Target
+from phasetop.model_names import read_model_argument
+
+ENGINE_SETTINGS: Final = ("context", "batch", "threads", "gpu_layers", "cache_type_k", "cache_type_v", "flash_attention")
+"""Settings that are fixed when an engine starts."""
+
+REQUEST_SETTINGS: Final = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "logprobs")
+
+ALIASES: Final = {
+    "num_ctx": "context",
+    "n_ctx": "context",
+    "ctx_size": "context",
+    "num_batch": "batch",
+    "n_batch": "batch",
+    "num_thread": "threads",
+    "n_threads": "threads",
+    "num_gpu": "gpu_layers",
+    "n_gpu_layers": "gpu_layers",
+    "num_predict": "max_tokens",
+    "n_predict": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "temp": "temperature",
+    "n_probs": "logprobs",
+}
+"""Names of llama.cpp, Ollama and OpenAI for OUTPUTS' settings."""
+
+BODY_SETTINGS: Final = ("temperature", "top_k", "top_p", "min_p", "seed", "repeat_penalty", "stop", "presence_penalty",
+                        "frequency_penalty", "response_format", "tool_choice", "parallel_tool_calls", "logit_bias",
+                        "chat_template_kwargs", "reasoning_effort", "grammar")  # fmt: skip
+"""What a request body that an app logged may carry beside messages and tools."""
+
+BACKENDS: Final = ("embedded", "llamacpp", "ollama", "openai")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run, ready to be started."""
+
+    start: Start
+    api: str
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    prompt: str | None = None
+    tools: Any = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    json: str | None = None  # None: no; "" or "compact"
+    plain: bool = False
+    tui: bool = False
+    show_thinking: bool = False
+    record: Path | None = None
+    keep_as: str | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is something to send at once."""
+        return bool(self.messages) or self.prompt is not None
+
+
+def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan:
+    """Read `run`'s arguments.
+
+    Args:
+        model: the MODEL argument.
+        given: the options by name, None or empty where not given.
+        stdin: where a piped prompt comes from; None: this process's.
+
+    Raises:
+        UsageError: they contradict each other, or a file cannot be read.
+    """
+    settings = _settings(given)
+    engine = {name: settings.pop(name) for name in ENGINE_SETTINGS if name in settings}
+    messages, prompt, tools, body = _words(given, stdin if stdin is not None else sys.stdin)
+    settings = {**body, **settings}
+    if given.get("raw") and tools:
+        raise UsageError("--raw sends a bare prompt: tools need the chat template")
+    as_json = given.get("as_json")
+    if as_json not in (None, "", "compact"):
+        raise UsageError(f"--json={as_json}: the only value is compact (--json=compact)")
+    if given.get("tui") and (given.get("plain") or as_json is not None):
+        raise UsageError("--tui and --plain (or --json) exclude each other")
+    record, keep_as = _record(given.get("record"))
+    return Plan(
+        start=_start(model, given, engine),
+        api="raw" if given.get("raw") else "chat",
+        messages=messages,
+        prompt=prompt,
+        tools=tools,
+        settings=settings,
+        json=as_json,
+        plain=bool(given.get("plain")) or as_json is not None,
+        tui=bool(given.get("tui")),
+        show_thinking=bool(given.get("show_thinking")),
+        record=record,
+        keep_as=keep_as,
+    )
+
+
+def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for pair in given.get("settings") or ():
+        name, equals, value = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or not name:
+            raise UsageError(f"-o {pair}: NAME=VALUE is expected")
+        settings[ALIASES.get(name, name)] = _value(value)
+    for name in (*ENGINE_SETTINGS, *REQUEST_SETTINGS):
+        if given.get(name) is not None:
+            settings[name] = _value(given[name]) if name == "gpu_layers" else given[name]
+    if given.get("stop"):
+        settings["stop"] = list(given["stop"])
+    if given.get("think") is not None and given.get("no_think"):
+        raise UsageError("--think and --no-think exclude each other")
+    if given.get("no_think"):
+        settings["think"] = False
+    elif given.get("think") is not None:
+        settings["think"] = given["think"] or True
+    if given.get("no_cache_prompt"):
+        settings["cache_prompt"] = False
+    if (wanted := given.get("output_format")) is not None:
+        settings["format"] = "json" if wanted == "json" else _json_file(wanted, "--format")
+    return settings
+
+
+def _value(text: Any) -> Any:
+    """A setting's value as typed: JSON where it is some, else text."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        return text
+
+
+def _words(given: Mapping[str, Any], stdin: Any) -> tuple[list[dict[str, Any]], str | None, Any, dict[str, Any]]:
+    """(chat messages, raw prompt, tools, settings of a logged body)."""
+    tools: Any = None
+    body: dict[str, Any] = {}
+    messages: list[dict[str, Any]] = []
+    if given.get("messages"):
+        messages, tools, body = _chat_file(given["messages"])
+    parts = [given["prompt"]] if given.get("prompt") is not None else []
+    if (name := given.get("prompt_file")) is not None:
+        parts.append(_read_stdin(stdin) if name == "-" else _text_file(name))
+    elif not parts and not messages and stdin is not None and not stdin.isatty():
+        piped = _read_stdin(stdin)
+        if piped.strip():
+            parts.append(piped)
+    text = "\n\n".join(parts) if parts else None
+    if given.get("raw"):
+        if messages or given.get("system"):
+            raise UsageError("--raw sends a bare prompt: --messages and --system need the chat template")
+        return [], text, None, {}
+    if given.get("system"):
+        messages = [{"role": "system", "content": given["system"]}, *messages]
+    if text is not None:
+        messages = [*messages, {"role": "user", "content": text}]
+    elif messages and all(message.get("role") == "system" for message in messages):
+        messages = messages if given.get("messages") else []
+    return messages, None, tools, body
+
+
+def _chat_file(name: str) -> tuple[list[dict[str, Any]], Any, dict[str, Any]]:
+    value = _json_file(name, "--messages")
+    tools, body = None, {}
+    if isinstance(value, dict):
+        tools = value.get("tools")
+        body = {key: value[key] for key in BODY_SETTINGS if value.get(key) is not None}
+        for key, ours in ALIASES.items():
+            if value.get(key) is not None:
+                body[ours] = value[key]
+        if value.get("max_tokens") is not None:
+            body["max_tokens"] = value["max_tokens"]
+        value = value.get("messages")
+    if not isinstance(value, list) or not value or not all(isinstance(each, dict) and "role" in each for each in value):
+        raise UsageError(f"--messages {name}: a list of messages, or a request body with one, is expected")
+    return value, tools, body
+
+
+def _json_file(name: str, option: str) -> Any:
+    try:
+        return json.loads(_text_file(name))
+    except ValueError as error:
+        raise UsageError(f"{option} {name}: no JSON: {error}") from None
+
+
+def _text_file(name: str) -> str:
+    try:
+        return Path(name).expanduser().read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise UsageError(f"{name}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _read_stdin(stdin: Any) -> str:
+    data = stdin.buffer.read() if hasattr(stdin, "buffer") else stdin.read()
+    return data.decode("utf-8", "replace") if isinstance(data, bytes) else str(data)
+
+
+def _record(value: str | None) -> tuple[Path | None, str | None]:
+    from phasetop.places import is_path
+
+    if value is None:
+        return None, None
+    return (Path(value), None) if is_path(value) else (None, value)
+
+
+def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any]) -> Start:
+    backend = given.get("backend")
+    if backend is not None and backend not in BACKENDS:
+        raise UsageError(f"--backend {backend}: it is one of {', '.join(BACKENDS)}")
+    if given.get("model_file"):
+        if model is not None:
+            raise UsageError(f"MODEL is given twice: {model} and -m {given['model_file']}")
+        model = given["model_file"]
+        if not Path(str(model)).expanduser().is_file():
+            raise UsageError(f"-m {model}: no such file")
+    what = read_model_argument(model)
+    started: dict[str, Any] | None = None
+    if what.kind == "url":
+        target = Target(backend, what.text, given.get("served_model"))
+    elif what.kind == "file":
+        target, started = Target("embedded", None, None), {"file": what.text, "settings": engine}
+    elif backend == "embedded":
+        if what.kind == "name" and what.text not in ("embedded", "smollm2"):
+            raise UsageError(f"--backend embedded runs a .gguf file or its own small model, not {what.text!r}")
+        target, started = Target("embedded"), {"file": None, "settings": engine}
+    else:
+        name = what.text or given.get("served_model")
+        target, started = Target(backend, None, name), {"file": None, "settings": engine}
+    return Start(
+        target=target,
+        argv=["run", *([_shown_model(what.kind, what.text)] if what.text else [])],
+        engine=started,
+        api_key=given.get("api_key"),
+        cacert=given.get("cacert"),
+        insecure=bool(given.get("insecure")),
+        redact=bool(given.get("redact")),
+    )
+
+
+def _shown_model(kind: str, text: str) -> str:
+    """MODEL as it may be recorded: no userinfo, no query, no folders."""
+    if kind == "file":
+        return Path(text).name
+    if kind == "url":
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            return "URL"
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    return text

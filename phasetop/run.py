@@ -1,0 +1,90 @@
+"""`phasetop run` and `phasetop replay`: choose the way to show a session, and hand over."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from phasetop import places
+from phasetop.faults import EXIT_OK, FormatError, PhasetopError, UsageError
+from phasetop.lifeline import Lifeline
+from phasetop.plan import Plan, plan
+from phasetop.session import Session
+from phasetop.visible import harmless
+
+__all__ = ["plan", "replay", "run"]
+
+
+def has_terminal() -> bool:
+    """Whether a live view can be drawn: stdin, stdout and stderr are terminals and TERM is usable."""
+    usable = os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    return usable and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def run(wanted: Plan) -> int:
+    """Run a plan; returns the exit status.
+
+    Raises:
+        UsageError: there is nothing to ask and no terminal to type it.
+        PhasetopError: the session cannot be started.
+    """
+    view = (has_terminal() and not wanted.plain) or wanted.tui
+    if not view and not wanted.asks:
+        raise UsageError('no prompt: give one with -p "…", -f FILE or on stdin')
+    places.sweep_unfinished()
+    lifeline = Lifeline(wanted.start, record=wanted.record, keep_as=wanted.keep_as)
+    if not view:
+        from phasetop.headless import run_headless
+
+        return run_headless(lifeline, wanted)
+    from phasetop.live import run_view
+
+    return run_view(lifeline, wanted)
+
+
+def replay(name: str, *, as_json: str | None, plain: bool) -> int:
+    """Open a recording at its end.
+
+    Raises:
+        UsageError: there is none of that name.
+        PhasetopError: it cannot be read.
+    """
+    from phasetop.recording import load, settle
+
+    try:
+        path = places.find_recording(name)
+        session = load(path)
+    except FileNotFoundError as error:
+        raise UsageError(str(error)) from None
+    except FormatError as error:
+        raise PhasetopError(f"{name}: {error}") from None
+    except OSError as error:
+        raise PhasetopError(f"{name}: {(error.strerror or str(error)).lower()}") from None
+    if session.bye is None and not places.is_live(path):
+        settle(session, session.last_t, "collector-died")
+    if as_json is None and not plain and has_terminal():
+        from phasetop.live import replay_view
+
+        return replay_view(session, path)
+    return _print(session, path, as_json)
+
+
+def _print(session: Session, path: Path, as_json: str | None) -> int:
+    from phasetop import report, summary
+    from phasetop.headless import TextOut
+
+    kept = path.name.removesuffix(places.SUFFIX)
+    runs = [one for one in session.runs.values() if one.info.at() is not None]
+    if as_json is not None:
+        objects = [report.request_object(session, one, kept_as=kept) for one in runs]
+        print(report.to_json({"session": kept, "requests": objects}, compact=as_json == "compact"))
+        return EXIT_OK
+    for one in runs:
+        out = TextOut(run_json=False, show_thinking=False)
+        out.write_new(one)
+        out.end()
+        for line in summary.lines(session, one, kept):
+            print(harmless(line, newlines=False), file=sys.stderr)
+    return EXIT_OK
+
