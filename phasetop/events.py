@@ -238,11 +238,15 @@ class Tok(Event, tag="tok", kw_only=True):
 
 
 class Timings(Event, tag="timings", kw_only=True):
-    """The server's own counts and times (its clock); while it streams at most ten a second. ``raw``: as it came."""
+    """The server's own counts and times (its clock); while it streams at most ten a second. ``raw``: as it came.
+
+    ``prompt_n`` was computed, ``cached_n`` reused; ``total_n`` is their sum where the server tells only that.
+    """
 
     r: Id
     prompt_n: Count | None = None
     cached_n: Count | None = None
+    total_n: Count | None = None
     prompt_ms: float | None = None
     gen_n: Count | None = None
     think_n: Count | None = None
