@@ -24,10 +24,13 @@ from phasetop.backends.chat import Conversation
 from phasetop.backends.host import HostSampler
 from phasetop.backends.protocol import Ask
 from phasetop.backends.recorder import Recorder, this_host
+from phasetop.backends.settings import SERVER_SIDE
 from phasetop.backends.target import Target, wanted_from
 from phasetop.backends.turn import Turn
 from phasetop.faults import UsageError
 
+EMBEDDED_MAX_TOKENS: Final = 512
+"""A reply of the embedded model ends here unless told otherwise: a small model may never end by itself."""
 _PARTING_S: Final = 5.0
 _READ_BYTES: Final = 1 << 16
 Command = dict[str, Any]
@@ -156,8 +159,16 @@ class Collector:
             ask = replace(ask, messages=[*self._chat.history(parent), *ask.messages])
         target, recorder = self.target, self._recorder
         assert target is not None
-        defaults = target.backend.defaults if target.backend is not None else {}
-        applied = {**defaults, **ask.settings}
+        assert target.backend is not None
+        embedded = target.backend.name == "embedded"
+        if embedded and ask.settings.get("max_tokens") is None:
+            ask = replace(ask, settings={**ask.settings, "max_tokens": EMBEDDED_MAX_TOKENS})
+            recorder.notice("reply-limit", f"the reply ends at {EMBEDDED_MAX_TOKENS} tokens: -n N changes that", r=turn.r)
+        fixed = sorted(SERVER_SIDE & ask.settings.keys()) if not embedded else []
+        if fixed:
+            text = f"{', '.join(fixed)}: fixed when a server starts, so not asked of this one"
+            recorder.notice("settings-ignored", text, level="warn", r=turn.r)
+        applied = {**target.backend.defaults, **ask.settings}
         recorder.emit(ev.Request(t=recorder.now(), r=turn.r, m=target.m, applied=applied or None))
         return ask
 

@@ -32,7 +32,7 @@ def base_url(typed: str) -> str:
         raise UsageError(f"{printable_url(typed)}: {error}") from None
     if parts.scheme.lower() not in ("http", "https") or not host:
         raise UsageError(f"{printable_url(typed)} is no server's address: http://HOST:PORT or https://… is expected")
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - replaced, not bound
     netloc = f"[{host}]" if ":" in host else host
     if port is not None:
         netloc += f":{port}"
@@ -84,6 +84,10 @@ class Endpoint:
     def headers(self) -> dict[str, str]:
         """What every request carries: the key, if there is one."""
         return {"authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be written or shown."""
+        return (self.api_key,) if self.api_key else ()
 
     def url(self, path: str) -> str:
         """The URL of an API path."""

@@ -15,7 +15,7 @@ from phasetop import events as ev
 from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.protocol import Ask, Backend, HttpRequest, Outcome
 from phasetop.backends.recorder import Recorder
-from phasetop.backends.server_errors import explain_connection, explain_response, is_loading
+from phasetop.backends.server_errors import explain_connection, explain_status, is_loading
 from phasetop.backends.stamped import Wire
 
 _RETRY_S: Final = 0.1
@@ -168,7 +168,8 @@ class Generation:
                     break
         except httpx.HTTPError:
             pass  # what came says enough
-        fault = explain_response(response.status_code, response.headers, body)
+        explained = explain_status(response.status_code, response.headers, body, secrets=self._endpoint.secrets())
+        fault = explained.fault
         recorder, r = self._recorder, self._ask.r
         if request.retry_while_loading and is_loading(fault) and not self._cancelled.is_set():
             if first:
@@ -178,7 +179,7 @@ class Generation:
         if self._cancelled.is_set():
             self._end("cancelled")
         else:
-            self._end("error", fault=fault)
+            self._end("error", fault=ev.Fault(status=fault.status, code=fault.code, text=explained.line))
         return False
 
     def _end(self, finish: str, fault: ev.Fault | None = None, detail: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""This machine's counters, sampled by a thread of the collector: CPU, memory, and the server's process.
+"""Counters of this machine, sampled by a thread of the collector: CPU, memory, and the server's process.
 
 The thread is niced (on Linux a thread has a priority of its own), the stamping threads never are. It also writes the clock
 every ten seconds, and at once when the wall clock moved against the monotonic one (suspend, a step).

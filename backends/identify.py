@@ -15,7 +15,7 @@ from phasetop.backends import llamacpp
 from phasetop.backends.endpoint import Endpoint, json_of
 from phasetop.backends.openai import OpenAi
 from phasetop.backends.protocol import Backend
-from phasetop.backends.server_errors import explain_connection, explain_response, is_loading
+from phasetop.backends.server_errors import explain_connection, explain_status, is_loading
 from phasetop.model_names import display_name
 
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
@@ -62,10 +62,10 @@ def identify(endpoint: Endpoint, wanted: str | None) -> Identified:
     props = json_of(answer)
     if "default_generation_settings" in props or "total_slots" in props or props.get("role") == "router":
         return _llamacpp(endpoint, props, wanted)
-    if answer.status_code == 503 and is_loading(explain_response(503, answer.headers, answer.content)):
+    if answer.status_code == 503 and is_loading(explain_status(503, answer.headers, answer.content).fault):
         raise StillLoading
     if answer.status_code in (401, 403) or 300 <= answer.status_code < 400:
-        raise Refused(explain_response(answer.status_code, answer.headers, answer.content))
+        raise Refused(_fault(answer))
     return _openai(endpoint, answer, wanted)
 
 
@@ -113,9 +113,9 @@ def _openai(endpoint: Endpoint, props_answer: httpx.Response, wanted: str | None
     kind = "ollama" if version else "openai"
     entries, answer = _models(endpoint)
     if answer is not None and answer.status_code in (401, 403):
-        raise Refused(explain_response(answer.status_code, answer.headers, answer.content))
+        raise Refused(_fault(answer))
     if not entries and not wanted:
-        fault = explain_response(props_answer.status_code, props_answer.headers, props_answer.content)
+        fault = _fault(props_answer)
         if answer is not None and answer.status_code == 200:
             text = "this server has no models" if kind == "openai" else "this Ollama has no models: `ollama pull NAME`"
             raise Refused(ev.Fault(status=200, text=text))
@@ -135,6 +135,12 @@ def _openai(endpoint: Endpoint, props_answer: httpx.Response, wanted: str | None
         {"name": display_name(name), "origin": {"name": "server"}},
         (notice,),
     )
+
+
+def _fault(answer: httpx.Response) -> ev.Fault:
+    """An answer that is an error, in one line for a person."""
+    explained = explain_status(answer.status_code, answer.headers, answer.content)
+    return ev.Fault(status=explained.fault.status, code=explained.fault.code, text=explained.line)
 
 
 def _choose(entries: list[dict[str, Any]], wanted: str | None) -> dict[str, Any]:

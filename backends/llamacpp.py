@@ -44,7 +44,10 @@ class LlamaCpp:
         extras: dict[str, Any] = {"stream": True, "return_progress": True, "timings_per_token": True}
         if ask.api == "raw":
             body = {"prompt": ask.prompt or "", **completion_body(ask.settings), **extras}
-            path, parser = "/completion", CompletionStream(ask.r, ask.settings, ctx=self.ctx)
+            path, parser = (
+                "/completion",
+                CompletionStream(ask.r, ask.settings, ctx=self.ctx, expects_timings=True, expects_progress=True),
+            )
             if self.router:
                 body["model"] = self.model
             return HttpRequest(path, body, parser, headers_mean_slot=not self.router)
@@ -59,7 +62,7 @@ class LlamaCpp:
             body["tools"] = ask.tools
         if ask.settings.get("stop"):
             body["verbose"] = True  # only this tells a stop string from the end token
-        chat = ChatStream(ask.r, ask.settings, ctx=self.ctx)
+        chat = ChatStream(ask.r, ask.settings, ctx=self.ctx, expects_timings=True, expects_progress=True)
         return HttpRequest("/v1/chat/completions", body, chat, headers_mean_slot=not self.router)
 
     def pieces(self, ask: Ask) -> Pieces | None:

@@ -71,7 +71,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """OUTPUTS' word for the kind: llamacpp, embedded, ollama, openai …"""
+        """OUTPUTS' word for the kind: llamacpp, embedded, ollama, openai or a plugin's."""
         ...
 
     @property

@@ -6,18 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 SERVER_SIDE: Final = frozenset(
-    [
-        "context",
-        "batch",
-        "ubatch",
-        "parallel",
-        "threads",
-        "gpu_layers",
-        "cache_type_k",
-        "cache_type_v",
-        "flash_attention",
-        "keep_alive",
-    ]
+    ("context", "batch", "ubatch", "parallel", "threads", "gpu_layers")
+    + ("cache_type_k", "cache_type_v", "flash_attention", "keep_alive")
 )
 """Fixed when a server starts: nothing a request could change."""
 
@@ -70,7 +60,7 @@ def _common(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """llama.cpp's generation settings by OUTPUTS' names: its 32-bit floats rounded, a random seed and "no limit" left out."""
+    """llama.cpp's generation settings by OUTPUTS' names: floats rounded, a random seed and "no limit" left out."""
     found: dict[str, Any] = {}
     for name in _SAME:
         value = params.get(name)

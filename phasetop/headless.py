@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import signal
 import sys
@@ -91,20 +92,12 @@ class TextOut:
                 self._write(self._answer if channel == ANSWER else self._think, text)
         self._next = len(tokens)
 
-    def _whole(self, encoded: str | None, text: str | int) -> str:
+    def _whole(self, raw: bytes | None, text: str | int) -> str:
         """A token's text; bytes that are no whole character wait for the rest of it."""
-        if encoded is None and not self._pending:
+        if raw is None and not self._pending:
             return shown(text)
-        import base64
-        import codecs
-
-        data = self._pending
-        if encoded is not None:
-            data += b"".join(base64.b64decode(part) for part in encoded.split(",") if part)
-        if isinstance(text, str):
-            data += text.encode("utf-8", "replace")
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        done = decoder.decode(data)
+        done = decoder.decode(self._pending + (raw if raw is not None else shown(text).encode("utf-8", "replace")))
         self._pending = decoder.getstate()[0]
         return done
 

@@ -80,7 +80,7 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
         UsageError: they contradict each other, or a file cannot be read.
     """
     settings = _settings(given)
-    engine = {name: settings.pop(name) for name in ENGINE_SETTINGS if name in settings}
+    engine: dict[str, Any] = {name: settings.pop(name) for name in ENGINE_SETTINGS if name in settings}
     messages, prompt, tools, body = _words(given, stdin if stdin is not None else sys.stdin)
     settings = {**body, **settings}
     if given.get("raw") and tools:
@@ -91,8 +91,11 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
     if given.get("tui") and (given.get("plain") or as_json is not None):
         raise UsageError("--tui and --plain (or --json) exclude each other")
     record, keep_as = _record(given.get("record"))
+    start = _start(model, given, engine)
+    if start.engine is None:  # a server of somebody's own: it says itself that these are not a request's to change
+        settings = {**engine, **settings}
     return Plan(
-        start=_start(model, given, engine),
+        start=start,
         api="raw" if given.get("raw") else "chat",
         messages=messages,
         prompt=prompt,

@@ -85,9 +85,7 @@ def _lengths(value: Any) -> Any:
     if isinstance(value, list):
         return [_lengths(each) for each in value]
     if isinstance(value, dict):
-        return {
-            key: each if key in _SAFE_KEYS and isinstance(each, str) else _lengths(each) for key, each in value.items()
-        }
+        return {key: each if key in _SAFE_KEYS and isinstance(each, str) else _lengths(each) for key, each in value.items()}
     return value
 
 

@@ -87,4 +87,3 @@ def _print(session: Session, path: Path, as_json: str | None) -> int:
         for line in summary.lines(session, one, kept):
             print(harmless(line, newlines=False), file=sys.stderr)
     return EXIT_OK
-

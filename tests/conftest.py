@@ -22,6 +22,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from phasetop.lifeline import Lifeline, Start, Target
+from phasetop.session import Run, Session
+
 SERVERS = Path(os.environ.get("SERVERS") or Path.home() / ".cache" / "phasetop-servers")
 """Where ``make servers`` put the real servers."""
 METRONOME = Path(__file__).parent / "tools" / "metronome.py"
@@ -236,3 +239,59 @@ def metronome(tmp_path: Path) -> Iterator[Callable[..., Metronome]]:
         for process in running:
             process.kill()  # it has nothing to save
             reap(process)
+
+
+class Collected:
+    """A collector under test: ask, wait for what should come, look at the session."""
+
+    def __init__(self, start: Start) -> None:
+        self.lifeline = Lifeline(start)
+
+    @property
+    def session(self) -> Session:
+        """What was followed so far."""
+        return self.lifeline.follower.session
+
+    def until(self, what: Callable[[Session], Any], limit_s: float = 60.0) -> Any:
+        """Follow until ``what(session)`` is true, and return it; fail after the limit."""
+        end = time.monotonic() + limit_s
+        follower = self.lifeline.follower
+        while time.monotonic() < end:
+            follower.poll()
+            if found := what(follower.session):
+                return found
+            if follower.ended:
+                break
+            time.sleep(0.005)
+        told = [notice.text for notice in self.session.notices.items]
+        return pytest.fail(f"it did not come; notices: {told}; log: {self.lifeline.log_tail()}")
+
+    def ask(self, text: str = "hi", **more: Any) -> int:
+        """Ask and return the request's id once it is known."""
+        messages = None if more.get("api") == "raw" else [{"role": "user", "content": text}]
+        prompt = text if more.get("api") == "raw" else None
+        command = self.lifeline.ask(messages=messages, prompt=prompt, **more)
+        control = self.until(lambda s: next((c for c in s.controls.items if c.id == command), None))
+        assert control.ok, control.why
+        return int(control.r)
+
+    def ended(self, r: int = 0, limit_s: float = 60.0) -> Run:
+        """The request, once it has ended."""
+        self.until(lambda s: r in s.runs and s.runs[r].ends.items, limit_s)
+        return self.session.runs[r]
+
+
+@pytest.fixture
+def collect(state_home: Home) -> Iterator[Callable[..., Collected]]:
+    """Start collectors: ``collect(url)`` or ``collect(Start(…))``; every one is closed at the end."""
+    running: list[Collected] = []
+
+    def start(target: str | Start | None) -> Collected:
+        wanted = target if isinstance(target, Start) else Start(target=Target(None, target) if target else None)
+        one = Collected(wanted)
+        running.append(one)
+        return one
+
+    yield start
+    for one in running:
+        one.lifeline.close()

@@ -1,0 +1,226 @@
+"""Session files read back: torn, hostile, growing, replaced, zipped."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phasetop import events as ev
+from phasetop.faults import FormatError
+from phasetop.follow import Follower
+from phasetop.recording import LineFeed, load, read_line, settle
+from phasetop.session import Session
+
+HELLO = ev.Hello(t=0, format=1, session="s", anchor=ev.Anchor(mono=0, wall=0), by="phasetop test")
+EVENTS: list[ev.Event] = [
+    HELLO,
+    ev.Request(t=5, r=0, v=0, api="chat", messages=[{"role": "user", "content": "hi\u2028there\x85"}]),
+    ev.State(t=6, r=0, s="sent", at=6),
+    ev.Tok(t=10, r=0, x="a\u2028b"),
+    ev.Tok(t=20, r=0, x="é", p=-0.5, top=["é", -0.5, "e", -1.5]),
+    ev.Tok(t=30, r=0, x="🦙"),
+    ev.End(t=40, r=0, finish="stop"),
+    ev.Bye(t=50, reason="done", lines=7),
+]
+DATA = ev.encode_all(EVENTS)
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def test_a_whole_file(tmp_path: Path) -> None:
+    session = load(write(tmp_path / "a.phasetop", DATA))
+    assert session.lines == len(EVENTS)
+    assert session.runs[0].tokens.text == ["a\u2028b", "é", "🦙"]
+    assert session.bye is not None
+    assert session.bad_lines == 0
+    assert session.notices.items == []
+
+
+def test_torn_at_every_byte_of_the_last_line_keeps_the_rest(tmp_path: Path) -> None:
+    whole = ev.encode_all(EVENTS[:6])
+    last = ev.encode(EVENTS[5])
+    for cut in range(1, len(last)):
+        session = load(write(tmp_path / "a.phasetop", whole[:-cut]))
+        assert session.runs[0].tokens.text == ["a\u2028b", "é"], cut
+        assert [n.code for n in session.notices.items] == ["torn-tail"], cut
+
+
+def test_gzip_and_broken_gzip(tmp_path: Path) -> None:
+    zipped = gzip.compress(DATA)
+    assert load(write(tmp_path / "a.gz", zipped)).runs[0].tokens.text[-1] == "🦙"
+    with pytest.raises(FormatError, match="compression"):
+        load(write(tmp_path / "b.gz", zipped[:20]))
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"\x7fELF\x00\x01\n", b"{}\n", b'{"k":"tok","t":1,"r":0}\n', b"\n\n"])
+def test_what_is_no_recording_is_refused(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(FormatError, match="no phasetop recording"):
+        load(write(tmp_path / "a.phasetop", data))
+
+
+def test_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
+    newer = ev.encode(ev.Hello(t=0, format=2, session="s", anchor=ev.Anchor(0, 0), by="phasetop 2.0"))
+    with pytest.raises(FormatError, match=r"written by phasetop 2\.0, format 2; this one reads 1"):
+        load(write(tmp_path / "a.phasetop", newer))
+
+
+def test_bad_and_foreign_lines_are_counted_skipped_and_told_once(tmp_path: Path) -> None:
+    lines = DATA.splitlines(keepends=True)
+    lines[3:3] = [
+        b'{"k":"x-vendor","t":7,"what":1}\n',  # a foreign kind is no bad line
+        b'{"k":"tok","t":-5,"r":0,"x":"no"}\n',
+        b'{"k":"tok","t":99999999999999999999,"r":0,"x":"no"}\n',
+        b"garbage\xff\n",
+        b'{"k":"smp","t":8}\n',
+        b'{"unknown":"kind"}\n',
+    ]
+    session = load(write(tmp_path / "a.phasetop", b"".join(lines)))
+    assert session.bad_lines == 5
+    assert session.runs[0].tokens.text == ["a\u2028b", "é", "🦙"]
+    assert [(n.code, n.text) for n in session.notices.items] == [
+        ("bad-lines", "5 lines could not be read and were skipped")
+    ]
+
+
+def test_an_endless_line_does_not_fill_the_memory() -> None:
+    session = Session()
+    feed = LineFeed(session)
+    feed.feed(ev.encode(HELLO))
+    block = b"x" * (8 << 20)
+    for _ in range(9):  # 72 MiB
+        feed.feed(block)
+        assert feed.tail_bytes <= ev.MAX_READ_BYTES + len(block)
+    feed.feed(b"\n" + ev.encode(EVENTS[3]))
+    assert session.bad_lines == 1
+    assert session.runs[0].tokens.text == ["a\u2028b"]
+    assert feed.offset == len(ev.encode(HELLO)) + 9 * len(block) + 1 + len(ev.encode(EVENTS[3]))
+
+
+@given(st.lists(st.integers(1, 40), max_size=60))
+def test_any_split_gives_the_same_session(sizes: list[int]) -> None:
+    session = Session()
+    feed = LineFeed(session)
+    rest = DATA
+    for size in sizes:
+        feed.feed(rest[:size])
+        rest = rest[size:]
+    feed.feed(rest)
+    assert session.runs[0].tokens.text == ["a\u2028b", "é", "🦙"]
+    assert list(session.runs[0].tokens.t) == [10, 20, 30]
+    assert feed.offset == len(DATA)
+    assert feed.tail_bytes == 0
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_never_break_a_session(data: bytes) -> None:
+    session = Session()
+    feed = LineFeed(session)
+    feed.feed(ev.encode(HELLO))
+    feed.feed(data + b"\n" + ev.encode(EVENTS[3]))
+    assert session.runs[0].tokens.text[-1] == "a\u2028b"
+
+
+def test_a_lines_place_reads_it_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.phasetop", DATA)
+    tokens = load(path).runs[0].tokens
+    where = tokens.detail.get(1)
+    assert where is not None
+    again = read_line(path, where)
+    assert isinstance(again, ev.Tok)
+    assert again.top == ["é", -0.5, "e", -1.5]
+    assert tokens.detail.get(0) is None
+
+
+def test_a_growing_file_is_followed_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.phasetop"
+    follower = Follower(path, None, lambda: 0)
+    assert not follower.poll()
+    with path.open("ab", buffering=0) as out:
+        out.write(DATA[:90])
+        follower.poll()
+        for i in range(90, len(DATA), 7):
+            out.write(DATA[i : i + 7])
+            follower.poll()
+    assert follower.session.runs[0].tokens.text == ["a\u2028b", "é", "🦙"]
+    assert follower.ended
+    follower.close()
+
+
+def test_a_file_cut_back_to_whole_lines_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.phasetop"
+    follower = Follower(path, None, lambda: 0)
+    whole = ev.encode_all(EVENTS[:4])
+    path.write_bytes(whole + b'{"k":"tok","t":2')
+    follower.poll()
+    os.truncate(path, len(whole))
+    follower.poll()
+    with path.open("ab") as out:
+        out.write(ev.encode(EVENTS[4]))
+    follower.poll()
+    assert follower.session.runs[0].tokens.text == ["a\u2028b", "é"]
+    assert follower.session.notices.items == []
+    follower.close()
+
+
+def test_a_file_that_lost_whole_lines_is_called_replaced_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.phasetop"
+    follower = Follower(path, None, lambda: 0)
+    path.write_bytes(ev.encode_all(EVENTS[:4]))
+    follower.poll()
+    os.truncate(path, 10)
+    follower.poll()
+    follower.poll()
+    assert [n.code for n in follower.session.notices.items] == ["replaced"]
+    follower.close()
+
+
+def test_lines_of_the_pipe_come_after_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.phasetop"
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    follower = Follower(path, reader, lambda: 60)
+    os.write(writer, ev.encode_all(EVENTS[5:]))
+    path.write_bytes(ev.encode_all(EVENTS[:5]))
+    follower.poll()
+    assert follower.session.runs[0].tokens.text == ["a\u2028b", "é", "🦙"]
+    assert follower.ended
+    os.close(writer)
+    os.close(reader)
+    follower.close()
+
+
+def test_a_collector_that_dies_leaves_a_cut_request(tmp_path: Path) -> None:
+    path = tmp_path / "a.phasetop"
+    path.write_bytes(ev.encode_all(EVENTS[:5]))
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    follower = Follower(path, reader, lambda: 77)
+    follower.poll()
+    assert not follower.ended
+    os.close(writer)
+    follower.poll()
+    assert follower.ended
+    end = follower.session.runs[0].ends.last()
+    assert end is not None
+    assert (end.finish, end.detail, end.t) == ("cut", "collector-died", 77)
+    assert [n.code for n in follower.session.notices.items] == ["collector-died"]
+    os.close(reader)
+    follower.close()
+
+
+def test_settle_ends_only_what_runs() -> None:
+    session = Session()
+    feed = LineFeed(session)
+    feed.feed(ev.encode_all(EVENTS[:-1]))
+    feed.feed(ev.encode(ev.Request(t=45, r=1)))
+    settle(session, 48, "collector-died")
+    assert [end.finish for end in session.runs[0].ends.items] == ["stop"]
+    assert [end.finish for end in session.runs[1].ends.items] == ["cut"]
