@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from phasetop import events as ev
+from phasetop.backends.server_json import count
 
 
 class Function(msgspec.Struct, gc=False):
@@ -45,7 +46,7 @@ class ToolCalls:
             name, ident = function.name or None, call.id or None
             if not text and not name:
                 continue
-            index, begun = self._place(call.index, ident, name)
+            index, begun = self._place(count(call.index), ident, name)
             if begun:
                 taken.append((text, ev.Tool(index=index, id=ident, name=name)))
             elif text:
