@@ -8,131 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final
 
+from phasetop import events as ev
+from phasetop.counts import Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
+from phasetop.hostphases import HostPhase, HostPhaseName, host_phases
+from phasetop.phases import Band, Borders, Phase, Phases, borders, ms_to_ns
+from phasetop.rates import Gaps, Latency, Rates, latency, rates
 from phasetop.session import LIVE, Run, Session
+from phasetop.tally import tally, timings_at
 
-Phase = Literal["queue", "load", "prefill", "waiting", "decode", "finish"]
+__all__ = [
+    "Band",
+    "Finish",
+    "Flag",
+    "Gaps",
+    "HostPhase",
+    "Kv",
+    "Latency",
+    "Measures",
+    "Phase",
+    "Phases",
+    "Prefill",
+    "Rates",
+    "TokenCounts",
+    "measure",
+]
 
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """One phase's stretch [t0, t1) of a request, ns since the anchor."""
-
-    phase: Phase
-    t0: int
-    t1: int
-
-
-@dataclass(frozen=True, slots=True)
-class Phases:
-    """The bands of a request: contiguous, in time order, from the request sent to its last byte (or the cursor).
-
-    Their lengths add up to ``wall_ns`` exactly. A band of no length is left out of ``bands``; `ns` then says 0 where the
-    phase is known to have taken no time, None where nobody can tell.
-    """
-
-    start: int
-    end: int
-    bands: tuple[Band, ...]
-    load: Literal["cold", "warm"] | None
-    running: Phase | None  # what runs at the cursor; None when the request has ended
-    split: bool  # False: what lies before the first token is `waiting`, and queue, load and prefill are unknown
-
-    @property
-    def wall_ns(self) -> int:
-        """From sent to the last byte (or the cursor)."""
-        return self.end - self.start
-
-    def ns(self, phase: Phase) -> int | None:
-        """How long a phase took so far; None when it cannot be told apart."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
-    """Tokens by OUTPUTS' words: ``prompt`` = cached + prefilled, ``output`` = thinking + answer + tool."""
-
-    prompt: int | None
-    prompt_sent: int | None
-    cached: int | None
-    prefilled: int | None
-    output: int | None
-    thinking: int | None
-    answer: int | None
-    tool: int | None
-    chunks: int
-    drafted: int | None
-    accepted: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Gaps:
-    """Statistics of the gaps between different stamps, ns; ``per``: what a gap lies between."""
-
-    per: Literal["token", "chunk"]
-    n: int
-    merged: int
-    mean: float | None
-    p50: float | None
-    p90: float | None
-    p95: float | None
-    p99: float | None
-    max: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """When the first tokens came (ns after sent), the gaps, the stalls."""
-
-    ttft_ns: int | None
-    first_answer_ns: int | None
-    gaps: Gaps
-    stalls: int
-    buffered: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Tokens per second by DESIGN's definitions, and ns a token."""
-
-    prefill_per_s: float | None
-    decode_per_s: float | None
-    tpot_ns: float | None
-    server_prefill_per_s: float | None
-    server_decode_per_s: float | None
-    last_second_per_s: float | None  # the running phase's rate over the last second before the cursor (the headline)
-
-
-@dataclass(frozen=True, slots=True)
-class Prefill:
-    """Progress of the prompt in tokens; ``done`` includes the cached ones."""
-
-    total: int | None
-    cached: int | None
-    done: int | None
-    fraction_new: float | None  # (done − cached) / (total − cached); 1.0 where nothing was to be computed
-
-
-@dataclass(frozen=True, slots=True)
-class Kv:
-    """Cells of the KV cache in use and what one request can use."""
-
-    tokens: int | None
-    context: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class HostPhase:
-    """Overlap-weighted means over one phase (CPU: 100 a core), and sums of counters."""
-
-    cpu_percent: float | None
-    server_cpu_percent: float | None
-    server_rss_bytes: int | None
-    major_faults: int | None
-    swap_in_bytes: int | None
-    throttled_s: float | None
-    energy_j: float | None
+DISAGREE_SHARE: Final = 0.2
+DISAGREE_NS: Final = 50_000_000
+"""The server's clock and ours disagree when they differ by more than both."""
+INSTANT_NS: Final = 1_000_000
+INSTANT_TOKENS: Final = 512
+"""A prefill of more tokens than this in less time than that cannot be."""
+NEAR_FULL: Final = 0.9
+"""From this share of the context on it is nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +57,15 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class Flag:
+    """Something in the figures that one should know, as a notice would say it; ``t`` in ns since the anchor."""
+
+    code: str
+    text: str
+    t: int
+
+
+@dataclass(frozen=True, slots=True)
 class Measures:
     """Everything known of one request at a cursor."""
 
@@ -157,12 +76,85 @@ class Measures:
     rates: Rates
     prefill: Prefill
     kv: Kv
-    host: Mapping[Literal["prefill", "decode"], HostPhase]
+    host: Mapping[HostPhaseName, HostPhase]
     finish: Finish
     unknown: Mapping[str, str]
     sources: Mapping[str, str]
+    flags: tuple[Flag, ...] = ()
 
 
 def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     """All figures of ``run`` as of ``cursor`` (ns since the anchor)."""
-    raise NotImplementedError
+    lines = run.tokens.index(cursor)
+    end = run.ends.items[0] if run.ends.items and run.ends.when[0] <= cursor else None
+    seen = Seen(session, run, cursor, lines, tally(run.tokens, lines), timings_at(run.timings, cursor), end)
+    found = borders(session, run, cursor, seen.tally, seen.timings, end)
+    unknown, sources = dict(found.unknown), dict(found.sources)
+    tokens = count_tokens(seen, unknown, sources)
+    speed = rates(seen, found, tokens, unknown, sources)
+    times = latency(seen, found, tokens, unknown)
+    prefill = prefill_progress(seen, tokens)
+    kv = kv_use(seen, tokens, prefill, unknown, sources)
+    host = host_phases(session, run, cursor, found.phases, unknown)
+    finish = _finish(end)
+    if finish.reason is None:
+        unknown["finish.reason"] = "it runs"
+    return Measures(
+        *(run.r, found.phases, tokens, times, speed, prefill, kv, host, finish, unknown, sources),
+        flags=tuple(_flags(seen, found, tokens, times, kv)),
+    )
+
+
+def _finish(end: ev.End | None) -> Finish:
+    if end is None:
+        return Finish(None, None, None, None, None)
+    error = end.error
+    text = error.text if error is not None and isinstance(error.text, str) else None
+    return Finish(end.finish, end.detail, error.status if error else None, error.code if error else None, text)
+
+
+def _flags(seen: Seen, found: Borders, tokens: TokenCounts, times: Latency, kv: Kv) -> list[Flag]:
+    """What the figures themselves have to tell."""
+    phases, columns, flags = found.phases, seen.run.tokens, []
+    if times.stalls:
+        stalls = columns.stalls[: times.stalls]
+        longest = max(stalls, key=lambda i: columns.gap_ns[i])
+        many = "a stall" if times.stalls == 1 else f"{times.stalls} stalls, the longest"
+        flags.append(Flag("stall", f"{many} of {columns.gap_ns[longest] / 1e6:.0f} ms", columns.t[longest]))
+    if times.buffered:
+        text = "many tokens a read: something between the server and us holds them back, so gaps are not the server's"
+        flags.append(Flag("buffered", text, phases.end))
+    told = seen.run.prompt.at(seen.cursor)
+    if told is not None and told.cut is not None:
+        text = f"the server cut the prompt: {told.cut.asked:,} tokens became {told.cut.kept:,}"
+        flags.append(Flag("prompt-cut", text, told.t))
+    if kv.tokens is not None and kv.context is not None and kv.tokens >= NEAR_FULL * kv.context:
+        text = f"the context is nearly full: {kv.tokens:,} of {kv.context:,} tokens"
+        flags.append(Flag("context-near-full", text, phases.end))
+    prefill_ns, new = phases.ns("prefill"), tokens.prefilled
+    if seen.prefilled and new is not None and new > INSTANT_TOKENS and prefill_ns is not None and prefill_ns < INSTANT_NS:
+        text = f"{new:,} tokens of prompt in {prefill_ns / 1e6:.2f} ms cannot be"
+        flags.append(Flag("implausible", text, phases.end))
+    flags += _disagreements(seen, found)
+    return flags
+
+
+def _disagreements(seen: Seen, found: Borders) -> list[Flag]:
+    """Where the server's clock and ours measured the same and found different."""
+    timings, phases = seen.timings, found.phases
+    if timings is None or not seen.whole:
+        return []
+    pairs = []
+    if "phases.prefill_s" not in found.sources:
+        pairs.append(("prefill", phases.ns("prefill"), ms_to_ns(timings.prompt_ms)))
+    if "phases.decode_s" not in found.sources and timings.gen_n is not None and timings.gen_n > 1:
+        pairs.append(("decode", phases.ns("decode"), ms_to_ns(timings.gen_ms)))
+    flags = []
+    for name, ours, theirs in pairs:
+        if ours is None or theirs is None:
+            continue
+        apart = abs(ours - theirs)
+        if apart > DISAGREE_NS and apart > DISAGREE_SHARE * max(ours, theirs):
+            text = f"the clocks disagree: {name} took {theirs / 1e9:.2f} s by the server's, {ours / 1e9:.2f} s by ours"
+            flags.append(Flag("implausible", text, phases.end))
+    return flags

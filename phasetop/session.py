@@ -69,7 +69,7 @@ class Versions(Generic[D]):
 class Happenings(Generic[H]):
     """Events of one kind in order of arrival."""
 
-    __slots__ = ("items", "when")
+    __slots__ = ("__weakref__", "items", "when")
 
     def __init__(self) -> None:
         self.when: array[int] = array("q")
@@ -260,7 +260,7 @@ class Run:
 class Samples:
     """One series' samples: value (NaN: none) over the interval [t0, t]; ``why`` holds the reason of a null."""
 
-    __slots__ = ("info", "t", "t0", "value", "why")
+    __slots__ = ("__weakref__", "info", "t", "t0", "value", "why")
 
     def __init__(self, info: Versions[ev.Series]) -> None:
         self.info = info

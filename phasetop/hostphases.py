@@ -1,0 +1,215 @@
+"""The host's counters over one phase: means weighted by overlap, differences of what counts up."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import Final, Literal
+from weakref import WeakKeyDictionary
+
+from phasetop import events as ev
+from phasetop.phases import Phases
+from phasetop.session import Run, Samples, Session
+
+HostPhaseName = Literal["prefill", "decode"]
+HOST_PHASES: Final[tuple[HostPhaseName, ...]] = ("prefill", "decode")
+COVERED: Final = 0.5
+"""A counter's difference stands for a phase if its samples span at least this share of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPhase:
+    """Overlap-weighted means over one phase (CPU: 100 a core), and differences of counters."""
+
+    cpu_percent: float | None
+    server_cpu_percent: float | None
+    server_rss_bytes: int | None
+    major_faults: int | None
+    swap_in_bytes: int | None
+    throttled_s: float | None
+    energy_j: float | None
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Of one series: time and value × time of all samples before each, ns."""
+
+    weight: array[float]
+    value: array[float]
+
+
+_sums: WeakKeyDictionary[Samples, _Sums] = WeakKeyDictionary()
+
+
+def _summed(samples: Samples, to: int) -> _Sums:
+    sums = _sums.get(samples)
+    if sums is None:
+        sums = _sums[samples] = _Sums(array("d", [0.0]), array("d", [0.0]))
+    for i in range(len(sums.weight) - 1, to):
+        value, span = samples.value[i], samples.t[i] - samples.t0[i]
+        known = not math.isnan(value)
+        sums.weight.append(sums.weight[-1] + (span if known else 0))
+        sums.value.append(sums.value[-1] + (value * span if known else 0.0))
+    return sums
+
+
+def mean_over(samples: Samples, t0: int, t1: int, cursor: int) -> float | None:
+    """The mean of a gauge over [t0, t1), each sample weighted by its overlap; None where no sample overlaps.
+
+    Samples after the cursor count for nothing: they are not known there.
+    """
+    end = bisect_right(samples.t, cursor)
+    first = bisect_right(samples.t, t0, 0, end)  # the first that ends after t0
+    last = bisect_left(samples.t, t1, first, end)  # the first that ends at or after t1
+    sums = _summed(samples, end)
+    weight = value = 0.0
+    for i in {first, last}:  # these two may stand out of the phase
+        if i < end and not math.isnan(samples.value[i]):
+            overlap = min(samples.t[i], t1) - max(samples.t0[i], t0)
+            if overlap > 0:
+                weight += overlap
+                value += overlap * samples.value[i]
+    if last > first + 1:
+        weight += sums.weight[last] - sums.weight[first + 1]
+        value += sums.value[last] - sums.value[first + 1]
+    return value / weight if weight > 0 else None
+
+
+def difference_over(samples: Samples, t0: int, t1: int, cursor: int) -> float | None:
+    """How much a counter grew over [t0, t1), interpolated at the borders.
+
+    None where its samples span less than `COVERED` of it, where one at a border is missing, or where it fell.
+    """
+    end = bisect_right(samples.t, cursor)
+    if not end or t1 <= t0:
+        return None
+    begin, until = max(t0, samples.t[0]), min(t1, samples.t[end - 1])
+    if until - begin < COVERED * (t1 - t0) or until <= begin:
+        return None
+    grew = _value_at(samples, until, end) - _value_at(samples, begin, end)
+    return grew if grew >= 0 else None  # NaN is not
+
+
+def _value_at(samples: Samples, t: int, end: int) -> float:
+    """A counter at a moment between its first sample and its last, NaN where a neighbour is missing."""
+    i = bisect_right(samples.t, t, 0, end) - 1
+    if samples.t[i] == t or i + 1 >= end:
+        return samples.value[i]
+    share = (t - samples.t[i]) / (samples.t[i + 1] - samples.t[i])
+    return samples.value[i] + share * (samples.value[i + 1] - samples.value[i])
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """One phase of one request, as of a cursor."""
+
+    session: Session
+    run: Run
+    cursor: int
+    phase: HostPhaseName
+    t0: int
+    t1: int
+    unknown: dict[str, str]
+
+    def gauge(self, samples: Samples | None) -> float | None:
+        """A gauge's mean: the exact one of the phase where there is one, else by overlap."""
+        if samples is None:
+            return None
+        info = samples.info.at(self.cursor)
+        exact = self._exact(str(info.s)) if info is not None else None
+        return exact if exact is not None else mean_over(samples, self.t0, self.t1, self.cursor)
+
+    def _exact(self, key: str) -> float | None:
+        for smp in reversed(self.session.phase_samples.until(self.cursor)):
+            if smp.t < self.t0:
+                break
+            if smp.r == self.run.r and smp.phase == self.phase and smp.v.get(key) is not None:
+                return smp.v[key]
+        return None
+
+    def counter(self, samples: Samples | None) -> float | None:
+        """A counter's growth."""
+        return None if samples is None else difference_over(samples, self.t0, self.t1, self.cursor)
+
+    def explain(self, name: str, samples: Samples | None, value: float | None, absent: str) -> None:
+        """Say why a figure is unknown, if it is."""
+        if value is not None:
+            return
+        why = absent
+        if samples is not None:
+            info = samples.info.at(self.cursor)
+            i = bisect_right(samples.t, min(self.t1, self.cursor)) - 1
+            why = (info.off if info is not None else None) or samples.why.get(i) or "too few samples in the phase"
+        self.unknown[f"host.phases.{self.phase}.{name}"] = why
+
+
+def host_phases(
+    session: Session, run: Run, cursor: int, phases: Phases, unknown: dict[str, str]
+) -> dict[HostPhaseName, HostPhase]:
+    """What the host did in prefill and in decode; a None is explained in ``unknown``."""
+    found: dict[HostPhaseName, HostPhase] = {}
+    for name in HOST_PHASES:
+        band = phases.band(name)
+        if band is None:
+            unknown[f"host.phases.{name}"] = f"there was no {name}" if phases.ns(name) == 0 else f"{name} is not told apart"
+            found[name] = HostPhase(None, None, None, None, None, None, None)
+        else:
+            found[name] = _one(_Where(session, run, cursor, name, band.t0, band.t1, unknown))
+    return found
+
+
+def _one(where: _Where) -> HostPhase:
+    session, cursor = where.session, where.cursor
+    info = where.run.info.at(cursor)
+    server = session.server_of(where.run, cursor)
+    v = info.v if info is not None else None
+    away = "the server runs on another machine" if server is not None and server.local is False else None
+    unseen = away or "the server's process was not sampled"
+
+    cores = session.series("cpu_cores_used", cursor=cursor)
+    used = where.gauge(cores)
+    cpu = None if used is None else used * 100
+    if cores is None:
+        parts = [samples for samples in session.samples.values() if _is_part_of_cpu(samples.info.at(cursor))]
+        means = [mean for samples in parts if (mean := where.gauge(samples)) is not None]
+        cpu = sum(means) if means and len(means) == len(parts) else None
+        cores = parts[0] if parts else None
+    where.explain("cpu_percent", cores, cpu, "the host was not sampled")
+
+    own = session.series("server_cpu_cores", v=v, cursor=cursor)
+    server_cores = where.gauge(own)
+    where.explain("server_cpu_percent", own, server_cores, unseen)
+    memory = session.series("server_rss_bytes", v=v, cursor=cursor)
+    rss = where.gauge(memory)
+    where.explain("server_rss_bytes", memory, rss, unseen)
+
+    faults_of = session.series("server_major_faults", v=v, cursor=cursor)
+    faults = where.counter(faults_of)
+    where.explain("major_faults", faults_of, faults, unseen)
+    swap_of = session.series("swap_in_bytes", cursor=cursor)
+    swap = where.counter(swap_of)
+    where.explain("swap_in_bytes", swap_of, swap, "swapping was not sampled")
+    throttled_of = session.series("throttled_ns", cursor=cursor)
+    throttled = where.counter(throttled_of)
+    quota = session.hello.host.cpu_quota_cores if session.hello is not None else None
+    where.explain(
+        "throttled_s", throttled_of, throttled, "throttling was not sampled" if quota else "no CPU quota is known here"
+    )
+    energy_of = session.series("energy_uj", cursor=cursor)
+    energy = where.counter(energy_of)
+    where.explain("energy_j", energy_of, energy, "the CPU's energy was not measured")
+    return HostPhase(
+        cpu_percent=cpu,
+        server_cpu_percent=None if server_cores is None else server_cores * 100,
+        server_rss_bytes=None if rss is None else round(rss),
+        major_faults=None if faults is None else round(faults),
+        swap_in_bytes=None if swap is None else round(swap),
+        throttled_s=None if throttled is None else throttled / 1e9,
+        energy_j=None if energy is None else energy / 1e6,
+    )
+
+
+def _is_part_of_cpu(info: ev.Series | None) -> bool:
+    return info is not None and info.d == 0 and info.name == "cpu_percent" and info.part is not None

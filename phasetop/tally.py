@@ -1,0 +1,189 @@
+"""Sums over a request's token lines as of a line, kept so that asking again costs only what is new.
+
+A live view asks ten times a second while lines are appended, a replay jumps about: sums go on from the last answer, and back
+from a checkpoint. To the outside each function is pure in (columns, how many lines).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from phasetop import events as ev
+from phasetop.session import ANSWER, Happenings, Tokens
+
+CHECKPOINT_LINES: Final = 4096
+"""A jump back sums at most so many lines again."""
+CROWDED_EVENTS: Final = 4
+"""A read with this many token events is one that somebody buffered."""
+_INSERT_AT_MOST: Final = 32
+
+
+class Tally(NamedTuple):
+    """Sums over the first lines of a request.
+
+    A token event is a line that brought tokens (n ≠ 0); a line of unknown n counts one. A read is a run of token events with
+    one stamp.
+    """
+
+    think: int = 0  # tokens by channel
+    answer: int = 0
+    tool: int = 0
+    chunks: int = 0  # lines with text, from the first token on
+    ones: int = 0  # of these, with exactly one token by the stream's own count
+    unknown: int = 0  # lines of unknown n
+    events: int = 0  # token events
+    merged: int = 0  # tokens in reads of several token events
+    crowded: int = 0  # token events in reads of `CROWDED_EVENTS` or more
+    first: int = -1  # the first and the last token line, and the first of the answer with text
+    last: int = -1
+    first_answer: int = -1
+    gaps: int = 0  # gaps between different stamps: how many, their sum and the longest, ns
+    gap_sum: int = 0
+    gap_max: int = 0
+    read_t: int = -1  # the newest read: its stamp, token events and tokens
+    read_events: int = 0
+    read_tokens: int = 0
+
+    @property
+    def output(self) -> int:
+        """All tokens."""
+        return self.think + self.answer + self.tool
+
+
+@dataclass(slots=True)
+class _Memo:
+    """What was summed of one request's columns."""
+
+    at: int = 0
+    tally: Tally = Tally()  # noqa: RUF009
+    lines: list[int] = field(default_factory=lambda: [0])
+    checkpoints: list[Tally] = field(default_factory=lambda: [Tally()])
+    gaps_at: int = 0
+    gaps: list[int] = field(default_factory=list)
+
+
+_memos: WeakKeyDictionary[Tokens, _Memo] = WeakKeyDictionary()
+_merged: WeakKeyDictionary[Happenings[ev.Timings], list[ev.Timings]] = WeakKeyDictionary()
+
+
+def _memo(tokens: Tokens) -> _Memo:
+    memo = _memos.get(tokens)
+    if memo is None:
+        memo = _memos[tokens] = _Memo()
+    return memo
+
+
+def tally(tokens: Tokens, lines: int) -> Tally:
+    """The sums over the first ``lines`` lines."""
+    memo = _memo(tokens)
+    if lines < memo.at:
+        k = bisect_right(memo.lines, lines) - 1
+        memo.at, memo.tally = memo.lines[k], memo.checkpoints[k]
+    while memo.at < lines:
+        to = min(lines, (memo.at // CHECKPOINT_LINES + 1) * CHECKPOINT_LINES)
+        memo.tally = _further(tokens, memo.tally, memo.at, to)
+        memo.at = to
+        if to % CHECKPOINT_LINES == 0 and to > memo.lines[-1]:
+            memo.lines.append(to)
+            memo.checkpoints.append(memo.tally)
+    return memo.tally
+
+
+def _further(tokens: Tokens, known: Tally, begin: int, to: int) -> Tally:
+    """``known``, which is the sums of the first ``begin`` lines, gone on to the first ``to``."""
+    channels = [known.answer, known.think, known.tool]
+    chunks, ones, unknown, events, merged, crowded = known[3:9]
+    first, last, first_answer, gaps, gap_sum, gap_max, read_t, read_events, read_tokens = known[9:]
+    raw = tokens.raw_bytes
+    columns = zip(
+        range(begin, to),
+        *(tokens.t[begin:to], tokens.n[begin:to], tokens.channel[begin:to], tokens.gap_ns[begin:to], tokens.text[begin:to]),
+        strict=True,
+    )
+    for i, t, n, channel, gap, text in columns:
+        with_text = bool(text) or i in raw
+        if n == 0:
+            chunks += with_text and first >= 0  # before the first token it is the template's own text
+            continue
+        if n == 1:
+            ones += with_text
+        elif n < 0:
+            unknown += 1
+            n = 1
+        chunks += with_text
+        channels[channel] += n
+        events += 1
+        if first < 0:
+            first = i
+        last = i
+        if first_answer < 0 and channel == ANSWER and with_text:
+            first_answer = i
+        if gap >= 0:
+            gaps += 1
+            gap_sum += gap
+            if gap > gap_max:
+                gap_max = gap
+        if t != read_t:
+            read_t, read_events, read_tokens = t, 1, n
+            continue
+        read_events += 1
+        merged += n if read_events > 2 else n + read_tokens
+        read_tokens += n
+        if read_events >= CROWDED_EVENTS:
+            crowded += 1 if read_events > CROWDED_EVENTS else CROWDED_EVENTS
+    answer, think, tool = channels
+    return Tally(
+        *(think, answer, tool, chunks, ones, unknown, events, merged, crowded, first, last, first_answer),
+        *(gaps, gap_sum, gap_max, read_t, read_events, read_tokens),
+    )
+
+
+def sorted_gaps(tokens: Tokens, lines: int) -> list[int]:
+    """The gaps of the first ``lines`` lines, ns, shortest first. The list is the memo's own: look, don't touch."""
+    memo = _memo(tokens)
+    if lines < memo.gaps_at:
+        memo.gaps_at, memo.gaps = 0, []
+    fresh = [gap for gap in tokens.gap_ns[memo.gaps_at : lines] if gap >= 0]
+    if len(fresh) <= _INSERT_AT_MOST:
+        for gap in fresh:
+            insort(memo.gaps, gap)
+    else:
+        memo.gaps.extend(fresh)
+        memo.gaps.sort()
+    memo.gaps_at = lines
+    return memo.gaps
+
+
+def percentile(ordered: list[int], share: float) -> float:
+    """Linear interpolation between order statistics (numpy's default) of at least one value; ``share`` in [0, 1]."""
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    below = ordered[low]
+    if low + 1 >= len(ordered):
+        return float(below)
+    return below + (ordered[low + 1] - below) * (place - low)
+
+
+def timings_at(timings: Happenings[ev.Timings], cursor: int) -> ev.Timings | None:
+    """The server's figures as of the cursor: the newest value of each key, since a later line may say less."""
+    k = bisect_right(timings.when, cursor)
+    if not k:
+        return None
+    merged = _merged.get(timings)
+    if merged is None:
+        merged = _merged[timings] = []
+    for event in timings.items[len(merged) : k]:
+        if not merged:
+            merged.append(event)
+            continue
+        before = merged[-1]
+        whole = {name: value for name in _TIMINGS_KEYS if (value := getattr(event, name)) is not None}
+        new = ev.Timings(**{**{name: getattr(before, name) for name in _TIMINGS_KEYS}, **whole})
+        merged.append(new)
+    return merged[k - 1]
+
+
+_TIMINGS_KEYS: Final = ev.Timings.__struct_fields__
