@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any, Final
 
@@ -161,7 +162,13 @@ class Target:
         identified = identify(endpoint, None)
         options = dict(identified.server.get("options") or {})
         options |= {name: ev.Sourced(value, source) for name, (value, source) in self.engine.options().items()}
-        server = {**identified.server, "backend": "embedded", "options": options, "pid": self.engine.pid}
+        server = {
+            **identified.server,
+            "backend": "embedded",
+            "version": f"xllamacpp {package_version('xllamacpp')}",  # it says b0-unknown itself
+            "options": options,
+            "pid": self.engine.pid,
+        }
         model = {**identified.model, "name": display_name(file.name), "file": file.name, "file_bytes": file.stat().st_size}
         for code, text in self.engine.notices():
             recorder.notice(code, text)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
+from typing import Final
 
 from phasetop.lifeline import Lifeline
 from phasetop.plan import Plan
 from phasetop.session import Session
+
+
+VIEW_NICE: Final = 10
 
 
 class LiveSource:
@@ -99,8 +105,7 @@ class Keeper:
 
 def run_view(lifeline: Lifeline, plan: Plan) -> int:
     """The live view of a run; returns the exit status. Closes the lifeline, and says where the recording is."""
-    import sys
-
+    _step_back()
     try:
         if plan.asks:
             lifeline.ask(
@@ -118,6 +123,17 @@ def run_view(lifeline: Lifeline, plan: Plan) -> int:
     kept = lifeline.kept_as
     print(f"kept as {kept}" if kept else "not kept; `--record` keeps it, `s` too", file=sys.stderr)
     return status
+
+
+def _step_back() -> None:
+    """Draw at a lower priority: the threads of a server on this machine meet at barriers, and one held up holds all.
+
+    The collector was started before, and keeps its own.
+    """
+    try:
+        os.nice(VIEW_NICE)
+    except OSError:
+        pass
 
 
 def replay_view(session: Session, path: Path) -> int:
