@@ -24,6 +24,7 @@ from typing import Any, Final, NoReturn
 import httpx
 
 from phasetop import __version__, model_store
+from phasetop.backends.file_lock import alone
 from phasetop.faults import EXIT_INTERRUPTED, PhasetopError
 from phasetop.model_store import Source, shown_url
 
@@ -100,7 +101,7 @@ class _Download:
         path = self.source.path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(path, self._wait_turn):
+            with alone(path, self._wait_turn):
                 if path.is_file():
                     return path
                 self._fetch()
@@ -386,52 +387,3 @@ def _shut_when(cancelled: Callable[[], bool], response: httpx.Response) -> Itera
         over.set()
         if sock is not None:
             watcher.join()
-
-
-@contextmanager
-def _alone(path: Path, wait: Callable[[], None]) -> Iterator[None]:
-    """Hold the file's lock, so that one process fetches it; ``wait`` is called again and again while another does."""
-    lock = path.with_name(f".{path.name}.lock")
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import filelock
-
-        other = filelock.FileLock(lock)
-        while True:
-            try:
-                other.acquire(timeout=0)
-                break
-            except filelock.Timeout:
-                wait()
-        try:
-            yield
-        finally:
-            other.release()
-        return
-    while True:
-        fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(fd)
-            if not isinstance(error, BlockingIOError):
-                raise
-            wait()
-            continue
-        if _is_still(lock, fd):
-            break
-        os.close(fd)  # its last holder removed it meanwhile: the name is somebody else's
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
-        os.close(fd)
-
-
-def _is_still(path: Path, fd: int) -> bool:
-    """Whether an open file is the one that its name leads to."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(fd))
-    except OSError:
-        return False
