@@ -73,7 +73,7 @@ def share(fraction: float | None) -> str:
     """A share (1.0 is all): whole percent, ``61 %``; ``< 1 %``; more than all is shown as it is."""
     if fraction is None:
         return f"{UNKNOWN} %"
-    return "< 1 %" if 0 < fraction < 0.005 else f"{100 * fraction:.0f} %"
+    return "< 1 %" if 0 < fraction < 0.01 else f"{100 * fraction:.0f} %"
 
 
 def count(n: int | None) -> str:

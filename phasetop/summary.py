@@ -1,0 +1,94 @@
+"""The summary of a request for stderr: at most 12 lines, of which those without a value are left out (OUTPUTS.md)."""
+
+from __future__ import annotations
+
+from phasetop.figures import UNKNOWN, count, memory, milliseconds, seconds
+from phasetop.metrics import Measures, measure
+from phasetop.session import Run, Session
+from phasetop.visible import harmless
+
+_LABEL = 9
+
+
+def lines(session: Session, run: Run, kept_as: str | None) -> list[str]:
+    """The lines, without newlines; ``kept_as``: name or path of the recording, None where it was not kept."""
+    figures = measure(session, run)
+    rows = {
+        "prompt": _first(figures),
+        "cached": _cached(figures),
+        "ttft": _latency(figures),
+        "kv": _kv(figures),
+        "cpu": _cpu(figures),
+        "finish": _finish(figures, kept_as),
+    }
+    return [harmless(f"{label:<{_LABEL}}{text}", newlines=False) for label, text in rows.items() if text]
+
+
+def _first(figures: Measures) -> str:
+    """Prompt, prefill and decode; with its own fixed widths, as it is compared from run to run."""
+    tokens, rates = figures.tokens, figures.rates
+    prefill_ns = figures.phases.ns("prefill")
+    took = UNKNOWN if prefill_ns is None else f"{prefill_ns / 1e6:.1f}"
+    read = UNKNOWN if rates.prefill_per_s is None else f"{rates.prefill_per_s:.0f}"
+    wrote = UNKNOWN if rates.decode_per_s is None else f"{rates.decode_per_s:.1f}"
+    prompt, output = (UNKNOWN if n is None else str(n) for n in (tokens.prompt, tokens.output))
+    return f"{prompt} tok · prefill {took:>7} ms ({read:>8} tok/s) · decode {output} tok at {wrote:>6} tok/s"
+
+
+def _cached(figures: Measures) -> str:
+    tokens = figures.tokens
+    return f"{count(tokens.cached)} of {count(tokens.prompt)} tokens" if tokens.cached else ""
+
+
+def _latency(figures: Measures) -> str:
+    times = figures.latency
+    if times.ttft_ns is None:
+        return ""
+    parts = [_moment(times.ttft_ns)]
+    if times.first_answer_ns is not None:
+        parts.append(f"first answer {_moment(times.first_answer_ns)}")
+    gaps = times.gaps
+    if gaps.p50 is not None:
+        what = "gaps" if gaps.per == "token" else "gaps a chunk"
+        fine = gaps.p50 < 5e6
+        shown = "  ".join(f"{name} {milliseconds(getattr(gaps, name), fine=fine)}" for name in ("p50", "p95", "p99"))
+        parts.append(f"{what} {shown} ms")
+    if times.stalls:
+        parts.append(f"{count(times.stalls)} stall{'s' if times.stalls > 1 else ''}")
+    return " · ".join(parts)
+
+
+def _moment(ns: int) -> str:
+    """Whole ms below ten seconds, then seconds."""
+    return f"{ns / 1e6:.0f} ms" if ns < 10e9 else " ".join(seconds(ns))
+
+
+def _kv(figures: Measures) -> str:
+    kv = figures.kv
+    if kv.tokens is None:
+        return ""
+    return f"{count(kv.tokens)} of {count(kv.context)} tokens" if kv.context is not None else f"{count(kv.tokens)} tokens"
+
+
+def _cpu(figures: Measures) -> str:
+    """The server's part of the CPU where it is known, else the machine's, in the longer of the two phases."""
+    parts = []
+    name = max(figures.host, key=lambda phase: figures.phases.ns(phase) or 0)
+    host = figures.host[name]
+    percent = host.server_cpu_percent if host.server_cpu_percent is not None else host.cpu_percent
+    if percent is not None:
+        parts.append(f"{percent / 100:.2f} cores")
+    if host.server_rss_bytes is not None:
+        parts.append(f"RSS {' '.join(memory(host.server_rss_bytes))}")
+    return " · ".join(parts)
+
+
+def _finish(figures: Measures, kept_as: str | None) -> str:
+    finish = figures.finish
+    parts = [finish.reason or "not finished"]
+    if finish.detail is not None and finish.reason != "stop":
+        parts[0] += f" ({finish.detail})"
+    if finish.text:
+        parts[0] += f": {finish.text if finish.status is None else f'{finish.status}, {finish.text}'}"
+    parts.append("not kept; `--record` keeps it" if kept_as is None else f"kept as {kept_as}")
+    return " · ".join(parts)

@@ -1,0 +1,29 @@
+"""Sessions written down as event lines, the way a file holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from phasetop import events as ev
+from phasetop.session import Session
+
+Build = Callable[..., Session]
+
+
+@pytest.fixture(scope="session")
+def session_of() -> Build:
+    """Make a Session of events given as the dicts that their lines hold, through the real decoder."""
+
+    def build(*lines: dict[str, Any]) -> Session:
+        session = Session()
+        for line in lines:
+            event = ev.decode_lean(msgspec.json.encode(line))
+            assert event is not None, line
+            session.apply(event)
+        return session
+
+    return build
