@@ -35,7 +35,7 @@ def option(*names: str, **kwargs: Any) -> Callable[[F], F]:
 @click.version_option(__version__, prog_name="phasetop")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.pass_context
-def phasetop(context: click.Context, debug: bool) -> None:
+def phasetop(context: click.Context, /, debug: bool) -> None:
     """A live profiler for local LLM inference: where the time of a generation goes, and why."""
     context.ensure_object(dict)["debug"] = debug
     if context.invoked_subcommand is None:
@@ -93,7 +93,7 @@ def _run_options(command: F) -> F:
 @click.argument("model", required=False)
 @_run_options
 @click.pass_context
-def run(context: click.Context, model: str | None, **given: Any) -> None:
+def run(context: click.Context, /, model: str | None, **given: Any) -> None:
     """Run a prompt and watch it: live at a terminal, text and a summary otherwise.
 
     MODEL is a server's URL, a .gguf file, a model's name, or nothing: what is running here, else the embedded model.

@@ -195,13 +195,14 @@ def _became(session: Session, command: int) -> int | None:
 
 
 _WORTH_TELLING: Final = ("warn", "error")
+_TOLD_INFO: Final = ("found", "batch-reduced", "reply-limit", "model-ignored", "no-props", "ollama-v1")
 _TOLD_OTHERWISE: Final = ("key-needed", "collector-died")
 
 
 def _tell_notices(session: Session, told: int) -> int:
     """Warnings go to stderr as they come, each once; returns how many notices were looked at."""
     for notice in session.notices.items[told:]:
-        if (notice.level in _WORTH_TELLING or notice.code in ("found", "batch")) and notice.code not in _TOLD_OTHERWISE:
+        if (notice.level in _WORTH_TELLING or notice.code in _TOLD_INFO) and notice.code not in _TOLD_OTHERWISE:
             _say(notice.text)
     return len(session.notices.items)
 

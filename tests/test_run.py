@@ -1,0 +1,293 @@
+"""`phasetop run` without a view, as a process: what is printed where, exit statuses, signals."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from phasetop.recording import load
+
+if TYPE_CHECKING:
+    from tests.conftest import Home, Metronome, Spawn
+
+Beat = Callable[..., "Metronome"]
+Phasetop = Callable[..., subprocess.CompletedProcess[bytes]]
+RUN = [sys.executable, "-m", "phasetop"]
+
+
+@pytest.fixture
+def phasetop(state_home: Home) -> Phasetop:
+    """Run it with a home of its own, no terminal, nothing on stdin unless given."""
+
+    def call(*arguments: str, stdin: bytes | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
+        source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+        return subprocess.run(
+            [*RUN, *arguments],
+            capture_output=True,
+            timeout=90,
+            check=False,
+            env={**state_home.env, **env},
+            **source,
+        )
+
+    return call
+
+
+def files(home: Home) -> list[str]:
+    return sorted(str(path.relative_to(home.state)) for path in home.state.rglob("*") if path.is_file())
+
+
+def test_text_on_stdout_summary_on_stderr(phasetop: Phasetop, metronome: Beat, state_home: Home) -> None:
+    done = phasetop("run", metronome(rate=1000, tokens=4, prefill_ms=10, prompt=20).url, "-p", "hi")
+    assert done.returncode == 0
+    assert done.stdout == b" the model reads every"
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) <= 12
+    assert re.match(r"prompt +20 tok · prefill +[\d,.]+ ms \( *[\d,.]+ tok/s\) · decode 4 tok at +[\d,.]+ tok/s$", lines[0])
+    assert lines[-1] == "finish   stop · not kept; `--record` keeps it"
+    assert files(state_home) == []
+
+
+def test_json_is_one_object_and_nothing_else(phasetop: Phasetop, metronome: Beat) -> None:
+    url = metronome(rate=1000, tokens=4, prefill_ms=10, prompt=20).url
+    done = phasetop("run", url, "-p", "hi", "--json=compact", "--temp", "0.5")
+    assert done.returncode == 0
+    assert done.stdout.count(b"\n") == 1
+    told = json.loads(done.stdout)
+    assert told["text"] == " the model reads every"
+    assert told["prompt"] == "hi"
+    assert told["finish"] == {"reason": "stop", "detail": "eos", "error": None}
+    assert told["tokens"]["output"] == 4
+    assert told["settings"]["temperature"] == 0.5
+    assert told["session"] is None
+
+
+def test_every_null_of_json_is_explained(phasetop: Phasetop, metronome: Beat) -> None:
+    by_nature = {"session", "file", "tools", "seed", "think", "thinking", "detail", "error", "prompt_sent", "drafted"}
+    by_nature |= {"accepted", "cpu_quota_cores", "load"}
+
+    def nulls(value: Any, path: str = "") -> list[str]:
+        if isinstance(value, dict):
+            return [each for key, inner in value.items() for each in nulls(inner, f"{path}.{key}".strip("."))]
+        if isinstance(value, list):
+            return [each for inner in value for each in nulls(inner, path)]
+        return [path] if value is None else []
+
+    for options in ({}, {"no_props": True}):
+        told = json.loads(phasetop("run", metronome(rate=1000, tokens=4, **options).url, "-p", "hi", "--json").stdout)
+        unknown = told.pop("unknown")
+        told.pop("sources")
+        told.pop("server_timings")
+        for path in nulls(told):
+            if path.rsplit(".", 1)[-1] not in by_nature:
+                assert any(path == known or path.startswith(known + ".") for known in unknown), path
+        assert all(unknown.values())
+
+
+def test_bands_add_up_and_agree_with_the_server(phasetop: Phasetop, metronome: Beat) -> None:
+    url = metronome(rate=200, tokens=41, prefill_ms=100, prompt=50).url
+    told = json.loads(phasetop("run", url, "-p", "hi", "--json").stdout)
+    phases = told["phases"]
+    parts = [phases[f"{name}_s"] or 0 for name in ("queue", "load", "prefill", "waiting", "decode", "finish")]
+    assert sum(parts) == pytest.approx(phases["wall_s"], abs=6e-6)
+    assert phases["prefill_s"] == pytest.approx(0.1, rel=0.5)
+    assert phases["decode_s"] == pytest.approx(0.2, rel=0.3)
+    assert told["rates"]["decode_tok_per_s"] == pytest.approx(told["rates"]["server_decode_tok_per_s"], rel=0.1)
+
+
+def test_no_prompt_and_no_terminal(phasetop: Phasetop) -> None:
+    done = phasetop("run", "http://127.0.0.1:9")
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert b"-p" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_prompt_on_stdin(phasetop: Phasetop, metronome: Beat) -> None:
+    done = phasetop("run", metronome(rate=1000, tokens=2).url, "--json", stdin="größe\n".encode())
+    assert json.loads(done.stdout)["prompt"] == "größe\n"
+
+
+def test_nothing_there_is_one_line_and_1(phasetop: Phasetop, free_port: int) -> None:
+    done = phasetop("run", f"http://127.0.0.1:{free_port}", "-p", "hi")
+    assert done.returncode == 1
+    assert done.stdout == b""
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == 1, lines
+    assert f"127.0.0.1:{free_port}" in lines[0]
+    told = json.loads(phasetop("run", f"http://127.0.0.1:{free_port}", "-p", "hi", "--json").stdout)
+    assert told["finish"]["reason"] == "error"
+    assert told["tokens"]["output"] is None or told["tokens"]["output"] == 0
+
+
+def test_a_cut_stream_is_1_and_keeps_the_text(phasetop: Phasetop, metronome: Beat) -> None:
+    chunk = 'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n'
+    done = phasetop("run", metronome(script=[{"text": chunk}, {"close": True}]).url, "-p", "hi")
+    assert done.returncode == 1
+    assert done.stdout == b"half"
+    assert b"cut" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "why is the sky blue"], "-p"),
+        (["run", "/no/such.gguf", "-p", "x"], "no such file"),
+        (["run", "ftp://x", "-p", "x"], "ftp"),
+        (["run", "--backend", "cuda", "-p", "x"], "embedded"),
+        (["run", "-o", "oops", "-p", "x"], "NAME=VALUE"),
+        (["replay", "@last"], "nothing is kept"),
+        (["replay", "nowhere"], "no recording"),
+        (["run", "--no-such-option"], "no-such-option"),
+    ],
+)
+def test_wrong_usage_is_2_with_nothing_on_stdout(phasetop: Phasetop, arguments: list[str], says: str) -> None:
+    done = phasetop(*arguments)
+    error = done.stderr.decode()
+    assert says in error
+    assert "Traceback" not in error
+    assert done.stdout == b""
+    assert done.returncode == 2 or (arguments[1] == "ftp://x" and done.returncode in (1, 2))
+
+
+def test_record_keeps_the_session_and_replay_prints_it(phasetop: Phasetop, metronome: Beat, state_home: Home) -> None:
+    url = metronome(rate=1000, tokens=4, prefill_ms=1).url
+    done = phasetop("run", url, "-p", "hi", "--record=morning")
+    assert b"kept as morning" in done.stderr
+    assert files(state_home) == ["phasetop/recordings/morning.phasetop"]
+    file = state_home.state / "phasetop/recordings/morning.phasetop"
+    assert file.stat().st_mode & 0o777 == 0o600
+    again = phasetop("replay", "@last")
+    assert again.stdout == b" the model reads every"
+    told = json.loads(phasetop("replay", "morning", "--json").stdout)
+    assert told["session"] == "morning"
+    assert told["requests"][0]["text"] == " the model reads every"
+    phasetop("run", url, "-p", "hi", "--record")
+    assert len(files(state_home)) == 2
+    assert re.search(r"\d{4}-\d\d-\d\d-llama3\.1-8b\.phasetop", files(state_home)[0])
+
+
+def test_record_to_a_path_of_ones_own(phasetop: Phasetop, metronome: Beat, state_home: Home, tmp_path: Path) -> None:
+    file = tmp_path / "mine.phasetop"
+    url = metronome(rate=1000, tokens=4, prefill_ms=1).url
+    assert phasetop("run", url, "-p", "hi", f"--record={file}").returncode == 0
+    assert load(file).runs[0].tokens.count[-1] == 4
+    assert files(state_home) == []
+    assert list((state_home.state / "phasetop/live").iterdir()) == []
+    refused = phasetop("run", url, "-p", "hi", f"--record={file}")
+    assert refused.returncode == 1
+    assert b"exists" in refused.stderr
+    nowhere = phasetop("run", url, "-p", "hi", f"--record={tmp_path / 'no' / 'such.phasetop'}")
+    assert nowhere.returncode == 1
+
+
+def started(spawn: Spawn, home: Home, url: str, *more: str, **options: Any) -> subprocess.Popen[bytes]:
+    """A run whose first text has come."""
+    argv = [*RUN, "run", url, "-p", "hi", *more]
+    pipe = subprocess.PIPE
+    running = spawn(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=home.env, **options)
+    assert running.stdout is not None
+    assert running.stdout.read(4) == b" the"
+    return running
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["INT", "TERM", "HUP"]
+)
+def test_signals_keep_what_came(
+    spawn: Spawn, metronome: Beat, state_home: Home, number: signal.Signals, status: int
+) -> None:
+    url = metronome(rate=50, tokens=100_000, prefill_ms=1).url
+    running = started(spawn, state_home, url, "--record=cut")
+    running.send_signal(number)
+    _out, err = running.communicate(timeout=20)
+    assert running.returncode == status
+    assert b"Traceback" not in err
+    session = load(state_home.state / "phasetop/recordings/cut.phasetop")
+    end = session.runs[0].ends.last()
+    assert end is not None
+    assert end.finish == "cancelled"
+    assert session.bye is not None
+    assert len(session.runs[0].tokens) >= 1
+
+
+def test_a_closed_stdout_cancels_quietly(spawn: Spawn, metronome: Beat, state_home: Home) -> None:
+    running = started(spawn, state_home, metronome(rate=100, tokens=100_000, prefill_ms=1).url)
+    assert running.stdout is not None
+    running.stdout.close()
+    assert running.wait(20) == 141
+    assert running.stderr is not None
+    assert b"Traceback" not in running.stderr.read()
+
+
+def test_kill_9_at_random_moments_leaves_no_process_and_a_readable_file(
+    spawn: Spawn, metronome: Beat, state_home: Home
+) -> None:
+    """The headless viewer dies at 0 to 90 ms into the stream; the collector finishes the file and leaves."""
+    url = metronome(rate=300, tokens=100_000, prefill_ms=1).url
+    for step in range(4):
+        running = started(spawn, state_home, url)
+        time.sleep(step * 0.03)  # the moment is the point here
+        running.kill()
+        running.wait()
+    live = state_home.state / "phasetop" / "live"
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        sessions = [load(path) for path in live.glob("*.phasetop")]
+        if len(sessions) == 4 and all(session.bye for session in sessions):
+            break
+        time.sleep(0.05)
+    assert len(sessions) == 4
+    for session in sessions:
+        assert session.bye is not None
+        assert session.bye.reason == "viewer_gone"
+        assert session.bad_lines == 0
+
+
+def test_hostile_text_passes_a_pipe_as_it_is_and_no_name_or_error_does(phasetop: Phasetop, metronome: Beat) -> None:
+    bad = "\x1b]52;c;aGk=\x07\x1b[2Jred"
+    chunk = json.dumps({"choices": [{"index": 0, "delta": {"content": bad}, "finish_reason": None}]})
+    finish = json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    script = [{"text": f"data: {chunk}\n\ndata: {finish}\n\ndata: [DONE]\n\n"}]
+    done = phasetop("run", metronome(script=script, model="m\x1b[31m").url, "-p", "hi")
+    assert done.stdout == bad.encode()
+    assert b"\x1b" not in done.stderr
+    error = [{"status": 400}, {"text": json.dumps({"error": {"message": f"no {bad}", "code": 400}})}]
+    failed = phasetop("run", metronome(script=error).url, "-p", "hi")
+    assert b"\x1b" not in failed.stderr
+    assert failed.stderr.count(b"\n") == 1
+
+
+def test_heavy_packages_load_only_where_they_are_needed(state_home: Home, metronome: Beat) -> None:
+    url = metronome(rate=1000, tokens=2).url
+    code = (
+        "import sys; sys.argv = ['phasetop', *sys.argv[1:]]\n"
+        "from phasetop.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('HEAVY', [m for m in ('textual', 'rich', 'httpx', 'plotext', 'psutil') if m in sys.modules], file=sys.stderr)"
+    )
+    for arguments in (
+        ["--version"],
+        ["--help"],
+        ["run", "--help"],
+        ["run", url, "-p", "x"],
+        ["run", url, "-p", "x", "--json"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            capture_output=True,
+            env=state_home.env,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+        assert b"HEAVY []" in done.stderr, (arguments, done.stderr)
