@@ -1,0 +1,88 @@
+"""The last rows: news, the ask line, the keys."""
+
+from __future__ import annotations
+
+from phasetop.tui.cells import Area, fit
+from phasetop.tui.frame import Frame
+from phasetop.tui.keys import Screen, When, row_of
+from phasetop.tui.theme import Role
+from phasetop.visible import harmless
+
+
+def situation(frame: Frame) -> frozenset[When]:
+    """What is the case, as the key table speaks of it."""
+    view = frame.view
+    cases: set[When] = {"always", "frozen" if view.frozen else "unfrozen"}
+    if view.steers:
+        cases.add("steering")
+        if frame.running:
+            cases.add("running")
+        if view.kept is None and frame.recorded:
+            cases.add("unkept")
+    if not frame.running:
+        cases.add("idle")
+    if view.failed:
+        cases.add("failed")
+    if view.top is not None:
+        cases.add("behind")
+    if frame.turns > 1:
+        cases.add("turns")
+    return frozenset(cases)
+
+
+_MARKS: dict[str, tuple[str, Role]] = {
+    "stall": ("▲", "stall"),
+    "warn": ("▲", "ink"),
+    "error": ("▲", "ink"),
+    "info": ("●", "soft"),
+}
+
+
+def paint_notice(area: Area, frame: Frame) -> None:
+    """One row: what the view says, where one is in the text, or the newest notice."""
+    view = frame.view
+    room = area.width - 2
+    if view.message is not None:
+        area.put(1, 0, fit(harmless(view.message, newlines=False), room), "ink")
+    elif view.frozen:
+        area.line(1, 0, ("paused", "ink", "b"), ("  the reply goes on; space follows it again", "faint"))
+    elif view.top is not None:
+        rows = frame.page.below
+        area.line(1, 0, f"{rows:,} row{'s' if rows != 1 else ''} behind", ("  f follows", "faint"))
+    elif frame.notice is not None:
+        mark, role = _MARKS.get(frame.notice.level, _MARKS["info"])
+        area.put(1, 0, mark, role)
+        more = f"  {frame.notice.count}, ! shows all" if frame.notice.count > 1 else ""
+        text = fit(harmless(" ".join(frame.notice.text.split()), newlines=False), max(0, room - 2 - len(more)))
+        area.put(area.put(3, 0, text, "soft"), 0, more, "faint")
+
+
+def hint_of(frame: Frame) -> str:
+    """What the empty ask line says."""
+    if not frame.view.ask.focused:
+        return "after this reply; esc ends it now" if frame.running else "the next turn, with this one as history"
+    if frame.running:
+        return "after this reply; esc leaves, esc again ends the reply"
+    return "the next turn, with this one as history" if frame.turn else "type a prompt; enter sends it"
+
+
+def paint_ask(area: Area, frame: Frame) -> None:
+    """The line that one types in; its caret is drawn, and stands where the terminal's own is put."""
+    view = frame.view
+    if not view.steers:
+        return
+    x = area.put(1, 0, "ask ", "ink" if view.ask.focused else "soft")
+    if not view.ask.text:
+        area.put(x, 0, "▏", "ink" if view.ask.focused else "soft")
+        area.put(x + 1, 0, fit(hint_of(frame), area.width - x - 2), "faint")
+        return
+    area.put(x + 1, 0, view.ask.text, "ink")
+    if view.ask.focused:
+        area.reverse(x + 1 + view.ask.caret, 0)
+
+
+def paint_keys(area: Area, frame: Frame, screen: Screen) -> None:
+    """The keys that matter here."""
+    x = 1
+    for key in row_of(screen, situation(frame), area.width - 2):
+        x = area.line(x, 0, (key.label, "ink"), (" " + key.word, "faint")) + 3

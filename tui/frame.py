@@ -1,0 +1,398 @@
+"""The Frame: all that the panes draw, computed from (Session, cursor, layout, view) and nothing else.
+
+`FrameMaker` keeps what would be dear to compute again (wrapped text, dots, final columns) and gives the same Frame as one
+made afresh: live and replay show the same at the same cursor. What moves slower than the frames does so at beats of the
+session's own clock, so a Frame is a function of the cursor and not of when it was drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import isnan
+from typing import Final, Literal, TypeVar
+
+from phasetop import events as ev
+from phasetop.metrics import Measures, Phases, measure
+from phasetop.session import LIVE, Run, Session
+from phasetop.tui.failure import Failure
+from phasetop.tui.lanes import (
+    SECOND_NS,
+    Axis,
+    Batch,
+    Cells,
+    DotRow,
+    GapLane,
+    StallCells,
+    axis_ns,
+    batch_cells,
+    batches_of,
+    nice_top,
+    place_bands,
+    place_stalls,
+)
+from phasetop.tui.layout import MARGIN, Layout
+from phasetop.tui.machine import Lane, Machine
+from phasetop.tui.pacing import AREAS_NS, NUMBERS_NS, beat
+from phasetop.tui.page import Page, PromptText, Reply
+from phasetop.tui.tokentext import drawable
+from phasetop.tui.view import View
+
+State = Literal[
+    "starting", "ready", "load", "queue", "waiting", "prefill", "decode", "done", "failed", "stopped"
+]  # fmt: skip
+RUNNING: Final[frozenset[State]] = frozenset(("load", "queue", "waiting", "prefill", "decode"))
+NOTICE_NS: Final = 8 * SECOND_NS
+"""A notice stands so long."""
+_SETTLE_NS: Final = SECOND_NS
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Who answers: names as the session has them."""
+
+    model: str | None = None
+    quant: str | None = None
+    server: str | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The lanes of one request."""
+
+    axis: Axis
+    bands: tuple[Cells, ...]
+    stalls: tuple[StallCells, ...]
+    answer_at: int | None  # the column where thinking ended
+    broke_at: int | None  # the column where the stream broke
+    gaps: tuple[DotRow, ...]
+    gap_floor_ms: float
+    batches: tuple[Batch, ...]  # while the prompt is read; then the lane shows them instead of gaps
+    batch_dots: tuple[DotRow, ...]
+    batch_top: float
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One row of news."""
+
+    text: str
+    level: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture's worth of facts. Times are ns; ``failed`` says which part could not be made, and by what error."""
+
+    cursor: int
+    view: View
+    facts: Facts
+    state: State
+    turn: int  # 1 for the first; 0: none yet
+    turns: int
+    r: int | None
+    elapsed_ns: int  # of the request, at the numbers' beat
+    loading_ns: int | None  # how long the server has been loading
+    recorded: bool
+    measures: Measures | None
+    trace: Trace | None
+    lanes: tuple[Lane, ...]
+    page: Page
+    page_kind: Literal["none", "prompt", "reply"]
+    notice: Notice | None
+    error: str | None  # why nothing works, where no request says it
+    has_probabilities: bool
+    tally: tuple[tuple[int, int], ...]  # by step 1 to 7: tokens, and their time in ns
+    failed: Mapping[str, Failure] = field(default_factory=dict)
+
+    @property
+    def running(self) -> bool:
+        """Whether the request that is shown still runs."""
+        return self.state in RUNNING
+
+
+class FrameMaker:
+    """Makes the Frames of one session, live or not."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._machine = Machine()
+        self._gaps: dict[int, GapLane] = {}
+        self._reply: tuple[tuple[int, int], Reply] | None = None
+        self._prompt: tuple[tuple[object, ...], PromptText] | None = None
+        self._measured: dict[int, tuple[int, Measures]] = {}
+        self._failed: dict[str, Failure] = {}
+
+    def frame(self, cursor: int, layout: Layout, view: View) -> Frame:
+        """The Frame as of ``cursor`` (ns since the anchor)."""
+        session = self._session
+        self._failed = {}
+        runs = [run for run in session.runs.values() if run.info.at(cursor) is not None]
+        run = next((one for one in runs if one.r == view.turn), runs[-1] if runs else None)
+        facts = self._part("header", lambda: facts_of(session, run, cursor), Facts())
+        loading = loading_since(session, cursor)
+        notice = self._part("notice", lambda: newest_notice(session, run, cursor), None)
+        recorded = not any(n.code == "not-recorded" for n in session.notices.until(cursor))
+        measures = None if run is None else self._part("figures", lambda: self._measure(run, cursor), None)
+        if run is None or measures is None:
+            error = why_nothing(session, cursor) if run is None else None
+            state: State = (
+                "failed" if error else "load" if loading is not None else "ready" if session.servers else "starting"
+            )
+            return Frame(
+                cursor=cursor,
+                view=view,
+                facts=facts,
+                state=state,
+                turn=0 if run is None else runs.index(run) + 1,
+                turns=len(runs),
+                r=None if run is None else run.r,
+                elapsed_ns=0,
+                loading_ns=None if loading is None else max(0, beat(cursor, AREAS_NS) - loading),
+                recorded=recorded,
+                measures=None,
+                trace=None,
+                lanes=(),
+                page=Page(),
+                page_kind="none",
+                notice=notice,
+                error=error,
+                has_probabilities=False,
+                tally=(),
+                failed=self._failed,
+            )
+        phases = to_areas(measures.phases, cursor)
+        upto = run.tokens.index(min(cursor, phases.end) if phases.running is None else cursor)
+        axis = Axis(phases.start, axis_ns(max(phases.wall_ns, min(cursor, LIVE) - phases.start if phases.running else 0)), 1)
+        if layout.plot is not None:
+            axis = replace(axis, columns=layout.plot.width)
+        trace = None
+        lanes: tuple[Lane, ...] = ()
+        if layout.plot is not None:
+            trace = self._part("trace", lambda: self._trace(run, measures, phases, axis, upto, layout.gap_rows), None)
+            if layout.lane_rows:
+                server, areas = session.server_of(run, cursor), phases.end
+                of = server.v if server else None
+                at = min(cursor, areas + SECOND_NS)
+                lanes = self._part("machine", lambda: self._machine.lanes(session, axis, at, areas, of), ())
+        kind: Literal["prompt", "reply"] = "reply" if upto else "prompt"
+        page = self._part("text", lambda: self._page(run, measures, upto, layout, view), Page())
+        return Frame(
+            cursor=cursor,
+            view=view,
+            facts=facts,
+            state=state_of(measures),
+            turn=runs.index(run) + 1,
+            turns=len(runs),
+            r=run.r,
+            elapsed_ns=measures.phases.wall_ns,
+            loading_ns=phases.ns("load"),
+            recorded=recorded,
+            measures=measures,
+            trace=trace,
+            lanes=lanes,
+            page=page,
+            page_kind=kind,
+            notice=notice,
+            error=None,
+            has_probabilities=upto > 0 and not all(isnan(p) for p in run.tokens.logp[max(0, upto - 8) : upto]),
+            tally=self._gaps[run.r].tally() if run.r in self._gaps else (),
+            failed=self._failed,
+        )
+
+    def _part(self, name: str, make: Callable[[], T], instead: T) -> T:
+        """One part; an error in it is kept for its pane and harms no other."""
+        try:
+            return make()
+        except Exception as error:
+            self._failed[name] = Failure.of(error)
+            return instead
+
+    def _measure(self, run: Run, cursor: int) -> Measures:
+        at = numbers_at(run, cursor)
+        known = self._measured.get(run.r)
+        if known is None or known[0] != at:
+            known = self._measured[run.r] = (at, measure(self._session, run, at))
+        return known[1]
+
+    def _trace(self, run: Run, measures: Measures, phases: Phases, axis: Axis, upto: int, gap_rows: int) -> Trace:
+        tokens, start, end = run.tokens, phases.start, phases.end
+        stalls = [i for i in tokens.stalls if i < upto]
+        thinking = bool(measures.tokens.thinking)
+        answer = measures.latency.first_answer_ns if thinking else None
+        broke = measures.finish.reason in ("error", "cut")
+        lane = self._gaps.setdefault(run.r, GapLane())
+        batches: tuple[Batch, ...] = ()
+        if measures.latency.ttft_ns is None:
+            seen = [p for p in run.progress.items if p.t <= end]
+            batches = batches_of((p.t - start, p.done) for p in seen)
+        top = nice_top(max((batch.per_s for batch in batches), default=0.0))
+        rows = max(1, gap_rows)
+        bands = place_bands(phases.bands, axis, phases.running)
+        if bands and measures.phases.bands:  # the length inside the band is a number, and moves at their beat
+            last = measures.phases.bands[-1]
+            bands = (*bands[:-1], replace(bands[-1], took_ns=last.t1 - last.t0))
+        return Trace(
+            axis=axis,
+            bands=bands,
+            stalls=place_stalls(((tokens.t[i] - start, tokens.gap_ns[i]) for i in stalls), axis.span_ns, axis.columns),
+            answer_at=None if answer is None else int(answer / axis.span_ns * axis.columns),
+            broke_at=min(axis.columns - 1, int((end - start) / axis.span_ns * axis.columns)) if broke else None,
+            gaps=lane.update(tokens, upto, axis, rows) if gap_rows else (),
+            gap_floor_ms=lane.floor_ms,
+            batches=batches,
+            batch_dots=batch_cells(batches, axis.span_ns, axis.columns, rows, top) if batches else (),
+            batch_top=top,
+        )
+
+    def _page(self, run: Run, measures: Measures, upto: int, layout: Layout, view: View) -> Page:
+        if layout.text is None:
+            return Page()
+        width = layout.text.width - MARGIN - layout.gutter - 1
+        height = layout.text.height - layout.legend
+        if not upto:
+            return self._prompt_text(run, width, measures).page(measures.prefill.done, height)
+        key = (run.r, width)
+        if self._reply is None or self._reply[0] != key:
+            self._reply = (key, Reply(run.tokens, width))
+        reply = self._reply[1]
+        reply.grow()
+        return reply.page(upto, height, measures.phases.start, view.colour, view.top)
+
+    def _prompt_text(self, run: Run, width: int, measures: Measures) -> PromptText:
+        at = measures.phases.end
+        prompt, info = run.prompt.at(at), run.info.at(at)
+        pieces = prompt.pieces if prompt else None
+        key = (run.r, width, pieces is None)
+        if self._prompt is None or self._prompt[0] != key:
+            if pieces is not None:
+                text = PromptText(prompt_pieces(pieces), width, counted=True)
+            else:
+                text = PromptText([drawable(asked_text(info))], width, counted=False)
+            self._prompt = (key, text)
+        return self._prompt[1]
+
+
+def numbers_at(run: Run, cursor: int) -> int:
+    """The moment that figures are of: the last beat, or what changed the phase after it; after the end, the end."""
+    end = run.ends.last(cursor)
+    if end is not None:
+        return end.t if cursor < end.t + _SETTLE_NS else end.t + _SETTLE_NS
+    tokens = run.tokens
+    moments = [beat(cursor, NUMBERS_NS)]
+    if tokens.first >= 0:
+        moments.append(tokens.t[tokens.first])
+    if run.progress.when:
+        moments.append(run.progress.when[0])
+    if (state := run.states.last(cursor)) is not None:
+        moments.append(state.t)
+    moments.append(run.info.first_t)
+    return max(t for t in moments if t <= cursor)
+
+
+def to_areas(phases: Phases, cursor: int) -> Phases:
+    """The phases with the running one drawn on to the areas' beat."""
+    end = max(phases.end, min(cursor, beat(cursor, AREAS_NS)))
+    if phases.running is None or not phases.bands or end == phases.end:
+        return phases
+    last = replace(phases.bands[-1], t1=end)
+    return replace(phases, end=end, bands=(*phases.bands[:-1], last))
+
+
+def state_of(measures: Measures) -> State:
+    """What the chip says."""
+    match measures.finish.reason:
+        case None:
+            running = measures.phases.running or "waiting"
+            return "decode" if running == "finish" else running
+        case "stop" | "length" | "tool_calls":
+            return "done"
+        case "error" | "cut":
+            return "failed"
+        case _:
+            return "stopped"
+
+
+def newest_notice(session: Session, run: Run | None, cursor: int) -> Notice | None:
+    """The news of the last eight seconds: the newest, and how many there are."""
+    fresh = [n for n in session.notices.until(cursor)[-20:] if cursor - n.t < NOTICE_NS]
+    stall = None
+    if run is not None:
+        tokens, upto = run.tokens, run.tokens.index(cursor)
+        stall = next((i for i in reversed(tokens.stalls) if i < upto), None)
+        if stall is not None and cursor - tokens.t[stall] >= NOTICE_NS:
+            stall = None
+        if stall is not None and (not fresh or tokens.t[stall] >= fresh[-1].t):
+            sent = run.states.items[0].t if run.states.items else tokens.t[0]
+            at = (tokens.t[stall] - tokens.gap_ns[stall] - sent) / 1e9
+            return Notice(f"{tokens.gap_ns[stall] / 1e6:,.0f} ms without a token at {at:.2f} s", "stall", len(fresh) + 1)
+    if not fresh:
+        return None
+    return Notice(fresh[-1].text, fresh[-1].level, len(fresh) + (stall is not None))
+
+
+def loading_since(session: Session, cursor: int) -> int | None:
+    """Since when the server has been loading; None where it is not."""
+    since: int | None = None
+    for state in session.server_states.until(cursor):
+        if state.s in ("starting", "loading"):
+            since = state.t if since is None else since
+        else:
+            since = None
+    return since
+
+
+def why_nothing(session: Session, cursor: int) -> str | None:
+    """Why no request can run: the last error that was told, or the end of the session."""
+    errors = [n.text for n in session.notices.until(cursor) if n.level == "error"]
+    if errors:
+        return errors[-1]
+    if session.bye is not None and session.bye.t <= cursor:
+        return "the session ended before anything was asked"
+    return None
+
+
+_SERVERS: Final = {"llamacpp": "llama-server", "ollama": "Ollama", "embedded": "embedded", "openai": "OpenAI API"}
+
+
+def facts_of(session: Session, run: Run | None, cursor: int) -> Facts:
+    """Names for the header: of the request, else of what is known so far."""
+    server = session.server_of(run, cursor) if run else next((v.at(cursor) for v in session.servers.values()), None)
+    model = session.model_of(run, cursor) if run else None
+    if model is None:
+        model = next((m.at(cursor) for m in session.models.values()), None)
+    cards = [d.at(cursor) for d in session.devices.values()]
+    names = [card.name for card in cards if card is not None and card.d != 0 and card.name]
+    device = None
+    if names:
+        device = names[0] if len(names) == 1 else f"{len(names)} × {names[0]}"
+    elif server is not None and server.local:
+        threads = server.options.get("threads") if server.options else None
+        device = f"CPU, {threads.value} threads" if threads is not None else "CPU"
+    kind = None
+    if server is not None:
+        kind = _SERVERS.get(server.backend or "", server.backend or "server")
+        if server.version and server.backend != "embedded":
+            kind = f"{kind} {server.version}"
+    return Facts(model.name if model else None, model.quant if model else None, kind, device)
+
+
+def prompt_pieces(pieces: list[str | int | dict[str, str]]) -> list[str]:
+    """The prompt's tokens as they are drawn; bytes that are no whole UTF-8 as ``�``."""
+    return [drawable(piece) if isinstance(piece, (str, int)) else "�" for piece in pieces]
+
+
+def asked_text(info: ev.Request | None) -> ev.Text:
+    """What was asked, in the user's words: the last message, or the raw prompt."""
+    if info is None:
+        return ""
+    if info.prompt is not None:
+        return info.prompt
+    for message in reversed(info.messages or []):
+        content = message.get("content")
+        if message.get("role") == "user" and isinstance(content, (str, int)):
+            return content
+    return ""

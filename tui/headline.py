@@ -1,0 +1,251 @@
+"""Rows 2 to 4: which phase, how fast, and what is known about why. `words_of` makes the words, `paint` draws them.
+
+Without a bandwidth to compare with, nothing here says what limits the model: only what is measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from phasetop.figures import count, milliseconds, rate, seconds, share
+from phasetop.tui.cells import Area, fit
+from phasetop.tui.frame import RUNNING, Frame, State
+from phasetop.tui.layout import Layout
+from phasetop.tui.theme import Role
+from phasetop.tui.wrap import text_width
+from phasetop.visible import harmless
+
+CHIP: Final[dict[State, tuple[str, Role]]] = {
+    "starting": ("START", "queue"),
+    "ready": ("READY", "queue"),
+    "load": ("LOAD", "load"),
+    "queue": ("QUEUE", "queue"),
+    "waiting": ("WAITING", "queue"),
+    "prefill": ("PREFILL", "prefill"),
+    "decode": ("DECODE", "decode"),
+    "done": ("DONE", "queue"),
+    "failed": ("FAILED", "ink"),
+    "stopped": ("STOPPED", "ink"),
+}
+SENTENCE_X: Final = 27
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the headline says: the rate and what is under it, the limit in bold, the sentence."""
+
+    rate: str
+    under: str
+    limit: str
+    why: str
+
+
+def words_of(frame: Frame) -> Words:
+    """The headline's words."""
+    measures = frame.measures
+    if measures is None:
+        return _without_request(frame)
+    tokens, rates, gaps, phases = measures.tokens, measures.rates, measures.latency.gaps, measures.phases
+    match frame.state:
+        case "load":
+            took = phases.ns("load")
+            return Words(
+                "", "", "loading the model" + (f", {' '.join(seconds(took))} so far" if took else ""), _why_load(frame)
+            )
+        case "queue":
+            return Words("", "", "waiting for the server to begin", "It answers others first, or has just been asked.")
+        case "waiting":
+            return Words(
+                "", "", "sent; no token yet", "The server does not tell whether it loads, waits or reads the prompt."
+            )
+        case "prefill":
+            return _prefill(frame)
+        case "decode":
+            number = "" if rates.last_second_per_s is None else rate(rates.last_second_per_s)
+            made = "" if tokens.output is None else _tokens(tokens.output)
+            what = "chunk" if gaps.per == "chunk" else "token"
+            limit = "the first tokens" if gaps.p50 is None else f"a {what} every {milliseconds(gaps.p50)} ms"
+            if gaps.p50 and gaps.p95 and gaps.n >= 16 and gaps.p95 > 2 * gaps.p50:
+                limit += f", one in twenty over {milliseconds(gaps.p95)}"
+            return Words(number, made, limit, _machine_sentence(frame))
+        case "done":
+            return Words(
+                "" if rates.decode_per_s is None else rate(rates.decode_per_s),
+                "" if tokens.output is None else _tokens(tokens.output),
+                _summary(frame),
+                _ending(frame),
+            )
+        case "failed":
+            text = measures.finish.text or (
+                "the connection broke" if measures.finish.reason == "cut" else "the server failed"
+            )
+            status = f" (HTTP {measures.finish.status})" if measures.finish.status else ""
+            return Words("", _tokens(tokens.output) if tokens.output else "", _one_line(text) + status, _what_to_do(frame))
+        case _:
+            made = _tokens(tokens.output) if tokens.output else ""
+            number = "" if rates.decode_per_s is None else rate(rates.decode_per_s)
+            return Words(number, made, "stopped before the end", _summary(frame) if tokens.output else "")
+
+
+def _without_request(frame: Frame) -> Words:
+    match frame.state:
+        case "failed":
+            return Words(
+                "", "", _one_line(frame.error or "nothing can be asked"), "q quits; phasetop doctor says what is reachable"
+            )
+        case "load":
+            took = " ".join(seconds(frame.loading_ns or 0))
+            return Words("", "", "loading the model", f"loading {took}")
+        case "ready":
+            return Words("", "", "no request yet", "Type a prompt; enter sends it." if frame.view.steers else "")
+        case _:
+            return Words("", "", "looking for the server", "")
+
+
+def _prefill(frame: Frame) -> Words:
+    measures = frame.measures
+    assert measures is not None
+    progress, rates = measures.prefill, measures.rates
+    number = "" if rates.last_second_per_s is None else rate(rates.last_second_per_s)
+    batches = len(frame.trace.batches) if frame.trace else 0
+    under = f"{batches:,} batch{'es' if batches != 1 else ''}" if batches else ""
+    if progress.done is None:
+        return Words(number, under, "reading the prompt", "The server does not tell how far it is.")
+    if progress.total is None:
+        return Words(number, under, "reading the prompt", f"{count(progress.done)} tokens read")
+    cached = progress.cached or 0
+    new, read = progress.total - cached, progress.done - cached
+    why = f"{count(read)} of {count(new)} new tokens are read"
+    why += f", {count(cached)} came from the cache." if cached else "."
+    if rates.last_second_per_s and new > read:
+        left = " ".join(seconds(int((new - read) / rates.last_second_per_s * 1e9)))
+        why += f" First token in about {left}."
+    return Words(number, under, "reading the prompt", why)
+
+
+def _why_load(frame: Frame) -> str:
+    return "The first token comes after it." if frame.measures is not None else ""
+
+
+def _summary(frame: Frame) -> str:
+    measures = frame.measures
+    assert measures is not None
+    parts = []
+    if measures.latency.ttft_ns is not None:
+        parts.append(f"{' '.join(seconds(measures.latency.ttft_ns))} to the first token")
+    if measures.tokens.output is not None and measures.tokens.output > 1:
+        decode = measures.phases.ns("decode")
+        parts.append(f"{count(measures.tokens.output)} tokens" + (f" in {' '.join(seconds(decode))}" if decode else ""))
+    if measures.latency.stalls:
+        parts.append(f"{count(measures.latency.stalls)} stall{'s' if measures.latency.stalls != 1 else ''}")
+    return ", ".join(parts)
+
+
+def _ending(frame: Frame) -> str:
+    measures = frame.measures
+    assert measures is not None
+    finish = measures.finish
+    match finish.reason, finish.detail:
+        case "length", "context":
+            ended = "The context is full."
+        case "length", _:
+            ended = "It ended at the limit of tokens."
+        case "tool_calls", _:
+            ended = "It ended with a tool call."
+        case _, "stop-string":
+            ended = "It ended at a stop string."
+        case _:
+            ended = "It ended by itself."
+    return ended + (" a or enter asks the next turn." if frame.view.steers else "")
+
+
+def _what_to_do(frame: Frame) -> str:
+    measures = frame.measures
+    assert measures is not None
+    if measures.finish.reason == "cut":
+        return "What came before stays. a asks again." if frame.view.steers else "What came before stays."
+    if measures.finish.status in (401, 403):
+        return "The server wants a key: --api-key, or LLAMA_API_KEY."
+    return "a asks again." if frame.view.steers else ""
+
+
+def _machine_sentence(frame: Frame) -> str:
+    """What the machine does meanwhile, in a sentence of measured figures."""
+    parts = []
+    for lane in frame.lanes:
+        if lane.number == "—" or lane.stale:
+            continue
+        if lane.label == "CPU":
+            parts.append(f"{lane.number} {lane.full} cores busy" if lane.full else f"{lane.number} cores busy")
+        elif lane.note.startswith("RSS"):
+            parts.append(f"the server holds {lane.note[4:]}")
+    measures = frame.measures
+    if measures is not None and measures.kv.tokens is not None:
+        parts.append(f"{count(measures.kv.tokens)} tokens in its cache")
+    if not parts:
+        return "What limits it is not known: no counters here."
+    return f"{'; '.join(parts)}."
+
+
+def _tokens(n: int) -> str:
+    return f"{count(n)} token{'s' if n != 1 else ''}"
+
+
+def _one_line(text: str) -> str:
+    return harmless(" ".join(text.split()), newlines=False)
+
+
+def shorten(sentence: str, width: int) -> str:
+    """A sentence that fits: its last clauses go first, whole ones (they are parted by ``;``), then its end."""
+    while text_width(sentence) > width and ";" in sentence:
+        sentence = sentence.rpartition(";")[0].rstrip() + "."
+    return fit(sentence, width)
+
+
+def paint(area: Area, frame: Frame, layout: Layout) -> None:
+    """Draw chip, rate, limit, sentence and progress."""
+    words = words_of(frame)
+    chip, role = CHIP[frame.state]
+    head = min(18, area.width - 6)
+    area.put(1, 0, f" {chip:^7} ", "ground", role, "b")
+    running = frame.state in RUNNING
+    if words.rate:
+        area.right(head, 0, words.rate, "ink", "b")
+        area.put(head + 1, 0, "tok/s", "soft")
+    elif running and frame.state in ("prefill", "decode"):
+        area.right(head, 0, "—", "ink")
+        area.put(head + 1, 0, "tok/s", "soft")
+    x, y = (1, 1) if layout.limit_below else (SENTENCE_X, 0)
+    room = area.width - 1 - x
+    why = shorten(words.why, room)
+    area.put(x, y, fit(words.limit, room), "ink", None, "b")
+    progress = running and _has_progress(frame)
+    why_y = y + 1
+    if layout.progress_row is not None:
+        area.put(x, why_y, why, "soft")
+        if progress:
+            _paint_progress(area.area(x, layout.progress_row, room, 1), frame)
+    elif layout.why:
+        if progress:
+            _paint_progress(area.area(x, why_y, room, 1), frame)
+        else:
+            area.put(x, why_y, why, "soft")
+    if not layout.limit_below:
+        area.right(head + 6, 1, words.under, "faint")
+
+
+def _has_progress(frame: Frame) -> bool:
+    progress = frame.measures.prefill if frame.measures is not None else None
+    return frame.state == "prefill" and progress is not None and bool(progress.total) and progress.done is not None
+
+
+def _paint_progress(area: Area, frame: Frame) -> None:
+    """A thin line: cached, read, to come; at the right the share of the new ones."""
+    assert frame.measures is not None
+    progress = frame.measures.prefill
+    total, done, cached = progress.total or 1, progress.done or 0, progress.cached or 0
+    width = max(1, area.width - 8)
+    area.bar(0, 0, width, total, [(cached, "prefill", "╍"), (max(0, done - cached), "prefill", "━")])
+    if progress.fraction_new is not None:
+        area.right(area.width, 0, share(progress.fraction_new), "ink")

@@ -1,0 +1,320 @@
+"""The trace: what lies on one time axis, computed in cells. Pure; nothing here draws.
+
+The axis fills, then folds: it spans 5 s, 10, 20, 50, 100 …, and becomes the next when it is full, so that the whole request
+is always in sight and only the cells at the pen change. Times are ns since the request was sent.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isnan, log10
+from typing import Final
+
+from phasetop.metrics import Band, Phase
+from phasetop.pace import STALL, USUAL
+from phasetop.session import Samples, Tokens
+from phasetop.tui.cells import BRAILLE, DOTS
+from phasetop.tui.theme import Accent
+
+SECOND_NS: Final = 1_000_000_000
+ACCENT_OF: Final[dict[Phase, Accent]] = {
+    "queue": "queue",
+    "waiting": "queue",
+    "load": "load",
+    "prefill": "prefill",
+    "decode": "decode",
+    "finish": "queue",
+}
+GAP_DECADES: Final = 2
+"""The gap lane's axis is logarithmic and spans two decades."""
+SETTLED_GAPS: Final = 16
+"""After so many gaps the axis of the gap lane is fixed for the turn."""
+
+
+def axis_ns(elapsed_ns: int) -> int:
+    """The span of the time axis that holds ``elapsed_ns``: the smallest of 5 s, 10, 20, 50, 100 … that does."""
+    scale = SECOND_NS
+    while True:
+        for step in (5, 10, 20):
+            if elapsed_ns <= step * scale:
+                return step * scale
+        scale *= 10
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The time axis: ``span_ns`` from ``start`` (ns since the anchor) over ``columns`` cells."""
+
+    start: int
+    span_ns: int
+    columns: int
+
+
+def ticks(span_ns: int, columns: int) -> list[tuple[int, str]]:
+    """The ruler's labels as (column, text); the last ends with the unit before column ``columns`` + 2."""
+    n = 5 if columns > 40 else 2
+    made = []
+    for i in range(n + 1):
+        text = f"{i * span_ns / n / SECOND_NS:g}" + (" s" if i == n else "")
+        made.append((round(i / n * columns) - (len(text) if i == n else 0), text))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One band of the phase lane: columns [x0, x1), how long it took, whether it runs at the cursor."""
+
+    phase: Phase
+    x0: int
+    x1: int
+    took_ns: int
+    running: bool
+
+    @property
+    def accent(self) -> Accent:
+        """The colour of its phase."""
+        return ACCENT_OF[self.phase]
+
+
+def place_bands(bands: Sequence[Band], axis: Axis, running: Phase | None) -> tuple[Cells, ...]:
+    """The bands as cells, none hidden: one shorter than a cell gets a cell, and those after it begin later."""
+    placed: list[Cells] = []
+    start, span_ns, columns = axis.start, axis.span_ns, axis.columns
+    edge = 0
+    for band in bands:
+        if edge >= columns:
+            break
+        x0 = max(edge, round((band.t0 - start) / span_ns * columns))
+        x1 = min(columns, max(x0 + 1, round((band.t1 - start) / span_ns * columns)))
+        last = band is bands[-1]
+        placed.append(Cells(band.phase, min(x0, columns - 1), x1, band.t1 - band.t0, last and running == band.phase))
+        edge = x1
+    return tuple(placed)
+
+
+def phases_by_column(bands: Sequence[Cells], columns: int) -> tuple[Accent | None, ...]:
+    """Each column's accent, as the phase lane above shows it."""
+    accents: list[Accent | None] = [None] * columns
+    for band in bands:
+        accents[band.x0 : band.x1] = [band.accent] * (band.x1 - band.x0)
+    return tuple(accents)
+
+
+@dataclass(frozen=True, slots=True)
+class StallCells:
+    """A stall in the phase lane: columns [x0, x1) and its length."""
+
+    x0: int
+    x1: int
+    gap_ns: int
+
+
+def place_stalls(stalls: Iterable[tuple[int, int]], span_ns: int, columns: int) -> tuple[StallCells, ...]:
+    """Stalls, given as (end, length), as cells; of several in the same columns the longest."""
+    placed: list[StallCells] = []
+    for end, gap in stalls:
+        x0 = min(columns - 1, max(0, int((end - gap) / span_ns * columns)))
+        x1 = min(columns, max(x0 + 1, round(end / span_ns * columns)))
+        if placed and placed[-1].x1 > x0:
+            if placed[-1].gap_ns >= gap:
+                continue
+            placed.pop()
+        placed.append(StallCells(x0, x1, gap))
+    return tuple(placed)
+
+
+def gap_floor_ms(gaps_ns: Sequence[int]) -> float:
+    """The lower end of the gap lane's axis, from the turn's first gaps: 0.4, 4 or 40 ms (over 500, 10, fewer tok/s)."""
+    first = sorted(gaps_ns[:SETTLED_GAPS])
+    if not first:
+        return 4.0
+    middle_ms = first[len(first) // 2] / 1e6
+    return 0.4 if middle_ms < 2 else 40.0 if middle_ms > 100 else 4.0
+
+
+DotRow = tuple[str, bytes]
+"""A row of a lane of dots: its characters, and each cell's step (the worst of its tokens)."""
+
+
+class Dots:
+    """A lane of braille dots, two by four in a cell, that points are added to.
+
+    Args:
+        columns: cells in a row.
+        rows: rows of cells.
+        span_ns: the time axis.
+    """
+
+    __slots__ = ("_bits", "_steps", "columns", "rows", "span_ns")
+
+    def __init__(self, columns: int, rows: int, span_ns: int) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.span_ns = span_ns
+        self._bits = bytearray(columns * rows)
+        self._steps = bytearray(columns * rows)
+
+    def add(self, at_ns: int, height: float, step: int) -> None:
+        """Set the dot at a time and a height from 0 (lowest row of dots) to 1."""
+        dx = min(self.columns * 2 - 1, max(0, int(at_ns / self.span_ns * self.columns * 2)))
+        n = self.rows * 4
+        dy = n - 1 - max(0, min(n - 1, int(height * n)))
+        cell = dy // 4 * self.columns + dx // 2
+        self._bits[cell] |= DOTS[dx % 2][dy % 4]
+        if step > self._steps[cell]:
+            self._steps[cell] = step
+
+    def cells(self) -> tuple[DotRow, ...]:
+        """The lane's rows, top to bottom."""
+        w = self.columns
+        return tuple(
+            (
+                "".join(chr(BRAILLE + bits) if bits else " " for bits in self._bits[y * w : y * w + w]),
+                bytes(self._steps[y * w : y * w + w]),
+            )
+            for y in range(self.rows)
+        )
+
+
+class GapLane:
+    """The gap lane, kept up as tokens come: a dot a gap, on a log axis, its cell's step the slowest in it."""
+
+    __slots__ = ("_counts", "_dots", "_floor_ms", "_floor_of", "_key", "_made", "_sums", "_upto")
+
+    def __init__(self) -> None:
+        self._key: tuple[Axis, int, float] | None = None
+        self._dots = Dots(1, 1, 1)
+        self._upto = 0
+        self._floor_ms = 4.0
+        self._floor_of = -1
+        self._made: tuple[DotRow, ...] | None = None
+        self._counts = [0] * (STALL + 1)
+        self._sums = [0] * (STALL + 1)
+
+    def tally(self) -> tuple[tuple[int, int], ...]:
+        """By step 1 to 7: how many gaps, and their sum in ns."""
+        return tuple(zip(self._counts[1:], self._sums[1:], strict=True))
+
+    @property
+    def floor_ms(self) -> float:
+        """The lower end of the axis."""
+        return self._floor_ms
+
+    def update(self, tokens: Tokens, upto: int, axis: Axis, rows: int) -> tuple[DotRow, ...]:
+        """The lane of the first ``upto`` token lines; adds what is new, begins again where the axis or the size changed."""
+        if self._floor_of < SETTLED_GAPS or upto < self._upto:
+            first = [gap for gap in tokens.gap_ns[: min(upto, 4 * SETTLED_GAPS)] if gap >= 0][:SETTLED_GAPS]
+            floor = gap_floor_ms(first)
+            self._floor_of = len(first)
+        else:
+            floor = self._floor_ms
+        if (axis, rows, floor) != self._key or upto < self._upto:
+            self._key = (axis, rows, floor)
+            self._dots = Dots(axis.columns, rows, axis.span_ns)
+            self._floor_ms = floor
+            self._upto = 0
+            self._made = None
+            self._counts = [0] * (STALL + 1)
+            self._sums = [0] * (STALL + 1)
+        if upto > self._upto or self._made is None:
+            t, gap_ns, step, add = tokens.t, tokens.gap_ns, tokens.step, self._dots.add
+            for i in range(self._upto, upto):
+                gap = gap_ns[i]
+                if gap > 0:
+                    add(t[i] - axis.start, log10(gap / 1e6 / floor) / GAP_DECADES, step[i])
+                    self._counts[step[i]] += 1
+                    self._sums[step[i]] += gap
+            self._upto = upto
+            self._made = self._dots.cells()
+        return self._made
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step of the prompt's progress: ns since sent, and tokens per second."""
+
+    t0: int
+    t1: int
+    per_s: float
+
+
+def batches_of(progress: Iterable[tuple[int, int]]) -> tuple[Batch, ...]:
+    """Batches from (ns since sent, tokens done) readings; readings without progress stretch the next one."""
+    made: list[Batch] = []
+    before: tuple[int, int] | None = None
+    for t, done in progress:
+        if before is None:
+            before = (t, done)
+        elif done > before[1] and t > before[0]:
+            made.append(Batch(before[0], t, (done - before[1]) * SECOND_NS / (t - before[0])))
+            before = (t, done)
+    return tuple(made)
+
+
+def nice_top(value: float) -> float:
+    """The smallest of 1, 2, 4, 8, 10 × a power of ten that is not below ``value``."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** int(log10(value))
+    if power > value:
+        power /= 10
+    return next(n * power for n in (1, 2, 4, 8, 10, 20) if n * power >= value)
+
+
+def batch_cells(batches: Sequence[Batch], span_ns: int, columns: int, rows: int, top_per_s: float) -> tuple[DotRow, ...]:
+    """The batch lane: a step of dots a batch, on a linear axis from 0 to ``top_per_s``."""
+    dots = Dots(columns, rows, span_ns)
+    width = span_ns / (columns * 2)
+    for batch in batches:
+        x0, x1 = int(batch.t0 / width), int(batch.t1 / width)
+        for x in range(x0, max(x0 + 1, x1 - (x1 - x0 > 2))):
+            dots.add(int((x + 0.5) * width), batch.per_s / top_per_s * 0.999, USUAL)
+    return dots.cells()
+
+
+class LevelLane:
+    """A sampled level, one value a column: the mean over what samples cover of it, weighted by how long they do.
+
+    Columns that end before the newest sample are final and kept; a column that no sample touches has none.
+    """
+
+    __slots__ = ("_done", "_key")
+
+    def __init__(self) -> None:
+        self._key: tuple[int, Axis] | None = None
+        self._done: list[float | None] = []
+
+    def update(self, samples: Samples, axis: Axis, cursor: int) -> tuple[float | None, ...]:
+        """The level of each of the axis' columns as of the cursor; None from the newest sample on, and where none is."""
+        known = bisect_right(samples.t, cursor)
+        newest = samples.t[known - 1] if known else axis.start
+        width = axis.span_ns / axis.columns
+        settled = max(0, min(axis.columns, int((newest - axis.start) / width)))
+        key = (id(samples), axis)
+        if key != self._key or settled < len(self._done):
+            self._key = key
+            self._done = []
+        for column in range(len(self._done), settled):
+            left = axis.start + column * width
+            self._done.append(_mean_over(samples, known, left, left + width))
+        levels = list(self._done)
+        if settled < axis.columns and newest > axis.start + settled * width:
+            levels.append(_mean_over(samples, known, axis.start + settled * width, newest))
+        levels += [None] * (axis.columns - len(levels))
+        return tuple(levels)
+
+
+def _mean_over(samples: Samples, known: int, left: float, right: float) -> float | None:
+    """The overlap-weighted mean of the first ``known`` samples over [left, right); None without any."""
+    t0, t, value = samples.t0, samples.t, samples.value
+    total = weight = 0.0
+    i = bisect_right(t, int(left), 0, known)
+    while i < known and t0[i] < right:
+        overlap = min(right, t[i]) - max(left, t0[i])
+        if overlap > 0 and not isnan(value[i]):
+            total += overlap * value[i]
+            weight += overlap
+        i += 1
+    return total / weight if weight > 0 else None

@@ -1,0 +1,278 @@
+"""Where everything stands, at any size: pure arithmetic from the terminal's columns and rows.
+
+One order at every size: verdict, trace, text, figures, footer. What does not fit is dropped in a fixed order, so that a
+narrow terminal loses rails and rows and never the order; see `layout`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+MARGIN: Final = 1
+PLOT_X: Final = 10
+GUTTER: Final = 8
+"""Columns before the text: seven for the time, one blank."""
+TEXT_COLUMNS: Final = 88
+"""Text is never wider: a measure that one can read."""
+RAIL_FROM: Final = 112
+"""The width from which figures stand beside the text."""
+TALL_TEXT: Final = 10
+"""While the text has fewer rows than this, comfort goes."""
+SHORT_TEXT: Final = 4
+"""While it has fewer than this, lanes go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rect:
+    """A rectangle of cells."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+    @property
+    def bottom(self) -> int:
+        """The row after the last."""
+        return self.y + self.height
+
+    @property
+    def right(self) -> int:
+        """The column after the last."""
+        return self.x + self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The panes' places; None: the pane is dropped at this size."""
+
+    width: int
+    height: int
+    headline: Rect  # the chip's row first
+    limit_below: bool  # the limit has a row of its own under the chip
+    why: bool  # there is a row for the sentence
+    progress_row: int | None  # within the headline; None: progress takes the sentence's row
+    header: Rect | None = None
+    trace: Rect | None = None  # phases, marks, gaps, machine lanes, time, at full width
+    plot: Rect | None = None  # the trace's columns that lie on the time axis
+    marks: bool = False
+    gap_rows: int = 0
+    lane_rows: int = 0  # of each machine lane; 0: no lanes
+    lane_gap: bool = False  # a blank row before the machine lanes
+    ruler: bool = False
+    text: Rect | None = None  # with gutter and, in its first row, the legend
+    legend: bool = False
+    gutter: int = GUTTER  # 0 where there is no room for one
+    rail: Rect | None = None  # figures beside the text
+    block: Rect | None = None  # figures under the text, with the KV bar
+    strip: Rect | None = None  # figures under the text in two rows
+    notice: Rect | None = None
+    ask: Rect | None = None
+    keys: Rect | None = None
+
+
+def layout(width: int, height: int) -> Layout | None:
+    """The layout of a terminal of ``width`` × ``height`` cells; None where nothing fits (under 6 columns or 2 rows)."""
+    if width < 6 or height < 2:
+        return None
+    if width < 40 or height < 12:
+        return _tiny(width, height)
+    narrow = width < 80
+    rail = width >= RAIL_FROM
+    block_rows = 7 if not rail and height >= 36 else 0
+    strip_rows = 0 if rail or block_rows else 2
+    progress = True
+    gap_rows = 8 if height >= 50 and not narrow else 3 if narrow else 5
+    lane_rows = 1 if narrow else 2
+    blanks = {"lanes": not narrow, "text": not narrow}
+    legend = not narrow
+    ask = not narrow
+    ruler = marks = before_text = before_trace = True
+    header_gap = 1
+
+    def spare() -> int:
+        """The rows that are left for the text."""
+        head = 1 + header_gap + (3 if narrow else 2) + (0 if narrow else progress) + (narrow or not progress) * before_trace
+        trace = 1 + marks + gap_rows + blanks["lanes"] + 2 * lane_rows + ruler
+        foot = 1 + blanks["text"] + (block_rows and block_rows + 1) + strip_rows + ask + 1
+        return height - head - trace - before_text - legend - foot
+
+    if spare() < TALL_TEXT:
+        blanks["lanes"] = False
+    if spare() < TALL_TEXT:
+        blanks["text"] = False
+    if spare() < TALL_TEXT:
+        lane_rows = 1
+    if spare() < TALL_TEXT and rail and spare() + legend < 8:
+        rail, strip_rows = False, 2
+    if spare() < TALL_TEXT:
+        legend = False
+    if spare() < TALL_TEXT:
+        ask = False
+    if spare() < TALL_TEXT:
+        gap_rows = min(gap_rows, 3)
+    if spare() < TALL_TEXT:
+        progress = False
+    if spare() < SHORT_TEXT:
+        gap_rows = 1
+    if spare() < SHORT_TEXT:
+        lane_rows = 0
+    if spare() < SHORT_TEXT:
+        before_text = False
+    if spare() < SHORT_TEXT:
+        strip_rows = 0
+    if spare() < SHORT_TEXT:
+        before_trace = False
+    if spare() < SHORT_TEXT:
+        header_gap = 0
+    if spare() < SHORT_TEXT:
+        marks = False
+
+    y = 1 + header_gap
+    head_rows = 3 if narrow else 2 + progress
+    headline = Rect(0, y, width, head_rows)
+    y += head_rows + ((narrow or not progress) and before_trace)
+    trace_rows = 1 + marks + gap_rows + (blanks["lanes"] and lane_rows > 0) + 2 * lane_rows + ruler
+    trace = Rect(0, y, width, trace_rows)
+    y += trace_rows + before_text
+    foot = height - 1
+    keys = Rect(0, foot, width, 1)
+    ask_rect = None
+    if ask:
+        foot -= 1
+        ask_rect = Rect(0, foot, width, 1)
+    block = strip = None
+    if block_rows:
+        foot -= block_rows + 1
+        block = Rect(0, foot, width, block_rows)
+    if strip_rows:
+        foot -= strip_rows
+        strip = Rect(0, foot, width, strip_rows)
+    foot -= 1
+    notice = Rect(0, foot, width, 1)
+    body = Rect(0, y, width, max(1, foot - blanks["text"] - y))
+    rail_rect = None
+    text_width = min(width, MARGIN + GUTTER + TEXT_COLUMNS + 1)
+    if rail:
+        rail_width = 39 if width < 140 else 42
+        rail_x = 104 if width >= 200 else width - rail_width - MARGIN
+        rail_rect = Rect(rail_x, y, rail_width, max(0, foot - y))
+        text_width = min(text_width, rail_x - 4)
+    return Layout(
+        width,
+        height,
+        headline,
+        limit_below=narrow,
+        why=True,
+        progress_row=2 if not narrow and progress else None,
+        header=Rect(0, 0, width, 1),
+        trace=trace,
+        plot=_plot(width, trace),
+        marks=marks,
+        gap_rows=gap_rows,
+        lane_rows=lane_rows,
+        lane_gap=blanks["lanes"] and lane_rows > 0,
+        ruler=ruler,
+        text=Rect(0, body.y, text_width, body.height),
+        legend=legend,
+        rail=rail_rect,
+        block=block,
+        strip=strip,
+        notice=notice,
+        ask=ask_rect,
+        keys=keys,
+    )
+
+
+def zoomed(plain: Layout) -> Layout:
+    """The same with the text in all the room under the headline."""
+    if plain.trace is None or plain.text is None or plain.notice is None:
+        return plain
+    y = plain.trace.y
+    foot = (plain.keys.y if plain.keys else plain.height) - (plain.ask is not None) - 1
+    text = Rect(0, y, min(plain.width, MARGIN + GUTTER + TEXT_COLUMNS + 1), foot - y)
+    return replace(
+        plain,
+        trace=None,
+        plot=None,
+        marks=False,
+        gap_rows=0,
+        lane_rows=0,
+        lane_gap=False,
+        ruler=False,
+        text=text,
+        legend=text.height > 4,
+        rail=None,
+        block=None,
+        strip=None,
+        notice=replace(plain.notice, y=foot),
+    )
+
+
+def _plot(width: int, trace: Rect) -> Rect:
+    right = width - (22 if width >= 100 else 20)
+    if width < 50:  # no room for a value column
+        right = width - MARGIN
+    return Rect(PLOT_X, trace.y, max(1, right - PLOT_X), trace.height)
+
+
+def _tiny(width: int, height: int) -> Layout:
+    """20×5 and its like: chip and rate, limit, phase bar, two rows of text; less where there is less."""
+    rows = min(height, 2 if height >= 5 else 1)
+    headline = Rect(0, 0, width, rows)
+    if height < 5 or width < 20:
+        return Layout(width, height, headline, limit_below=rows > 1, why=False, progress_row=None)
+    trace = Rect(0, 2, width, 1)
+    keys = height >= 9
+    text = Rect(0, 3, width, height - 3 - keys)
+    return Layout(
+        width,
+        height,
+        headline,
+        limit_below=True,
+        why=False,
+        progress_row=None,
+        trace=trace,
+        plot=Rect(MARGIN, 2, width - 2 * MARGIN, 1),
+        text=text,
+        gutter=GUTTER if width >= 40 else 0,
+        keys=Rect(0, height - 1, width, 1) if keys else None,
+    )
+
+
+TILE: Final = 16
+"""Charts are made of tiles so wide: the terminal is sent a tile's row from its left edge, never more."""
+
+
+def tiles(plan: Layout) -> list[Rect]:
+    """The screen as tiles that cover it exactly: cut where panes end, and every 16 columns along the time axis.
+
+    Foreign text (names, replies, errors, what is typed) lies within one tile, so that no wide character is cut in two.
+    """
+    made: list[Rect] = []
+    y = 0
+    for bottom, cuts in _bands(plan):
+        edges = sorted({0, plan.width, *(cut for cut in cuts if 0 < cut < plan.width)})
+        if bottom > y:
+            made += [Rect(a, y, b - a, bottom - y) for a, b in pairwise(edges)]
+        y = max(y, bottom)
+    return made
+
+
+def _bands(plan: Layout) -> list[tuple[int, list[int]]]:
+    """Stretches of rows, top to bottom: the row after each, and the columns at which it is cut."""
+    bands: list[tuple[int, list[int]]] = [(plan.headline.y, [plan.width - 12])]
+    bands.append((plan.headline.bottom, [] if plan.limit_below else [27]))
+    if plan.trace is not None and plan.plot is not None:
+        bands.append((plan.trace.y, []))
+        cuts = [*range(plan.plot.x, plan.plot.right, TILE), plan.plot.right]
+        bands.append((plan.trace.bottom, cuts))
+    if plan.text is not None:
+        bands.append((plan.text.y, []))
+        bottom = max(plan.text.bottom, plan.rail.bottom if plan.rail else 0)
+        bands.append((bottom, [plan.text.right, *([plan.rail.x, plan.rail.right] if plan.rail else [])]))
+    bands += [(rect.bottom, []) for rect in (plan.notice, plan.block, plan.strip, plan.ask, plan.keys) if rect is not None]
+    bands.append((plan.height, []))
+    return sorted(bands, key=lambda band: band[0])

@@ -1,0 +1,52 @@
+"""Frame and layout to cells: each pane into its place, so that one that fails harms no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from phasetop.tui import footer, header, headline, rail, textpane, trace
+from phasetop.tui.cells import Area, Canvas
+from phasetop.tui.failure import Failure
+from phasetop.tui.frame import Frame
+from phasetop.tui.keys import Screen
+from phasetop.tui.layout import Layout, Rect
+
+_PARTS: Final = {"headline": ("figures",), "trace": ("trace", "machine"), "text": ("text",), "figures": ("figures",)}
+"""Which parts of the Frame a pane shows: it stands for their failures."""
+
+
+def paint(canvas: Canvas, frame: Frame, layout: Layout) -> dict[str, Failure]:
+    """Draw the whole view; returns the panes that failed, by name."""
+    failed: dict[str, Failure] = {}
+
+    def pane(name: str, rect: Rect | None, draw: Callable[[Area], None]) -> None:
+        if rect is None or rect.height <= 0 or rect.width <= 0:
+            return
+        area = canvas.area(rect.x, rect.y, rect.width, rect.height)
+        broken = next((frame.failed[part] for part in _PARTS.get(name, ()) if part in frame.failed), None)
+        if broken is None:
+            try:
+                draw(area)
+                return
+            except Exception as error:
+                broken = Failure.of(error)
+        failed[name] = broken
+        area.clear()
+        area.put(1 if rect.x == 0 else 0, 0, f"! this pane failed: {broken.kind} · e shows it", "ink")
+
+    screen: Screen = "ask" if frame.view.ask.focused else "live"
+    pane("headline", layout.headline, lambda area: headline.paint(area, frame, layout))
+    pane("header", layout.header, lambda area: header.paint(area, frame))
+    pane("trace", layout.trace, lambda area: trace.paint(area, frame, layout))
+    pane("text", layout.text, lambda area: textpane.paint(area, frame, layout))
+    pane("figures", layout.rail, lambda area: rail.paint(area, frame))
+    pane("figures", layout.block, lambda area: rail.paint_block(area, frame))
+    ask_key = layout.ask is None and frame.view.steers and not frame.view.ask.focused
+    pane("figures", layout.strip, lambda area: rail.paint_strip(area, frame, ask_key=ask_key))
+    ask_at = layout.ask or (layout.notice if frame.view.ask.focused else None)
+    if ask_at is not layout.notice:
+        pane("notice", layout.notice, lambda area: footer.paint_notice(area, frame))
+    pane("ask", ask_at, lambda area: footer.paint_ask(area, frame))
+    pane("keys", layout.keys, lambda area: footer.paint_keys(area, frame, screen))
+    return failed

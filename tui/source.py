@@ -1,0 +1,67 @@
+"""What the view is given: where the session comes from, and who may be asked to do something.
+
+Both are structural: whatever has these members will do, a live session, a replay, a file that another machine writes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from phasetop.session import Session
+
+
+class Source(Protocol):
+    """A Session that may still grow."""
+
+    @property
+    def session(self) -> Session:
+        """What is known so far; the same object as long as the view runs."""
+        ...
+
+    @property
+    def live(self) -> bool:
+        """True while more may come; then the view's clock runs on between events."""
+        ...
+
+    def poll(self) -> bool:
+        """Apply what is new, without waiting; True when something came. Called once a frame.
+
+        Raises:
+            PhasetopError: the session cannot be read on; the view ends and raises it again.
+
+        """
+        ...
+
+    def now(self) -> int:
+        """Time since the session's anchor, ns: the present while it is live, else the last event's ``t``."""
+        ...
+
+
+class Lifeline(Protocol):
+    """The way back to the collector. A watcher or a replay has none: it is read-only."""
+
+    @property
+    def kept(self) -> str | None:
+        """Where the recording is kept; None while it would go at the end."""
+        ...
+
+    def ask(self, text: str) -> None:
+        """Send ``text`` as the next turn, with the chat so far as its history; after the running request, if one runs."""
+        ...
+
+    def cancel(self, r: int) -> None:
+        """End request ``r``; what came of it stays."""
+        ...
+
+    def keep(self, name: str | None) -> str:
+        """Keep the recording and return its name or path.
+
+        Raises:
+            PhasetopError: it cannot be kept; the view shows why.
+
+        """
+        ...
+
+    def stop(self) -> None:
+        """The view ends: no further commands come."""
+        ...

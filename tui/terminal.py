@@ -1,0 +1,132 @@
+"""What the terminal can do, found out before the app takes it over.
+
+The ground's colour is asked for with OSC 11; a request for the device's attributes behind it (DA1), which every terminal
+answers, tells when no answer will come, so nothing arrives late and is typed into the shell.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import termios
+import time
+import tty
+from collections.abc import Mapping
+from typing import Final
+
+from phasetop.tui.theme import ROLES, Depth, Look, Theme
+
+_ANSWER: Final = re.compile(rb"\x1b\]11;rgb:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
+_ATTRIBUTES: Final = re.compile(rb"\x1b\[\?[0-9;]*c")
+_LOCAL_S: Final = 0.3
+_REMOTE_S: Final = 1.0
+SAFE_CONTRAST: Final = 4.5
+"""The terminal's own ground is kept where the faintest text has at least this contrast on it."""
+_MODES_OFF: Final = "".join(f"\x1b[?{mode}l" for mode in (1000, 1002, 1003, 1006, 1015, 1016, 2004, 1004, 2048))
+RESET: Final = _MODES_OFF + "\x1b[<u\x1b[?7h\x1b[?1049l\x1b[?25h\x1b[0m"
+"""All modes that the app may have set, undone: for when it cannot do so itself."""
+
+Rgb = tuple[float, float, float]
+
+
+def depth_of(environ: Mapping[str, str]) -> Depth:
+    """The colours to use: none where NO_COLOR is set, else by COLORTERM and TERM."""
+    if environ.get("NO_COLOR"):
+        return "none"
+    if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return "truecolor"
+    term = environ.get("TERM", "")
+    if term.endswith(("-direct", "-truecolor")) or "kitty" in term:
+        return "truecolor"
+    return "256" if "256color" in term else "16"
+
+
+def is_remote(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is at the other end of an SSH link."""
+    return any(environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
+
+
+def speaks_utf8(environ: Mapping[str, str]) -> bool:
+    """Whether the locale says UTF-8; an unset locale is taken for one, as terminals are."""
+    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    name = locale.lower().replace("-", "")
+    return not name or "utf8" in name or name in ("c", "posix")
+
+
+def theme_by_environment(environ: Mapping[str, str]) -> Theme:
+    """Dark or light by COLORFGBG (its last number is the ground), else dark."""
+    last = environ.get("COLORFGBG", "").rpartition(";")[2]
+    return "light" if last in ("7", "15") else "dark"
+
+
+def luminance(rgb: Rgb) -> float:
+    """Relative luminance (WCAG 2) of a colour given as shares from 0 to 1."""
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def contrast(one: Rgb, other: Rgb) -> float:
+    """The contrast (WCAG 2) of two colours, 1 to 21."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def rgb_of(colour: str) -> Rgb:
+    """``#rrggbb`` as shares."""
+    return (int(colour[1:3], 16) / 255, int(colour[3:5], 16) / 255, int(colour[5:7], 16) / 255)
+
+
+def look_for(
+    environ: Mapping[str, str], ground: Rgb | None, *, theme: Theme | None = None, ascii_only: bool | None = None
+) -> Look:
+    """The look for a terminal whose ground is ``ground`` (None: it did not say).
+
+    The ground stays the terminal's own where it is known, is of the wanted theme and leaves the faintest text readable.
+    """
+    depth = depth_of(environ)
+    if ascii_only is None:
+        ascii_only = not speaks_utf8(environ)
+    if ground is None:
+        return Look(theme or theme_by_environment(environ), depth, painted=True, ascii=ascii_only)
+    own: Theme = "light" if luminance(ground) > 0.18 else "dark"
+    chosen = theme or own
+    faint = ROLES["faint"]
+    safe = chosen == own and contrast(rgb_of(faint.light if chosen == "light" else faint.dark), ground) >= SAFE_CONTRAST
+    return Look(chosen, depth, painted=not safe, ascii=ascii_only)
+
+
+def parse_ground(answer: bytes) -> Rgb | None:
+    """The colour in an answer to OSC 11; None where there is none."""
+    match = _ANSWER.search(answer)
+    if match is None:
+        return None
+    r, g, b = (int(part, 16) / (16 ** len(part) - 1) for part in match.groups())
+    return (r, g, b)
+
+
+def ask_ground(fd_in: int, fd_out: int, environ: Mapping[str, str]) -> Rgb | None:
+    """Ask the terminal for its ground; None where it does not say, or cannot be asked safely (dumb, GNU screen)."""
+    term = environ.get("TERM", "")
+    if term in ("", "dumb") or (term.startswith("screen") and not environ.get("TMUX")):
+        return None
+    try:
+        before = termios.tcgetattr(fd_in)
+    except termios.error:
+        return None
+    answer = b""
+    try:
+        tty.setcbreak(fd_in, termios.TCSANOW)
+        os.write(fd_out, b"\x1b]11;?\x1b\\\x1b[c")
+        end = time.monotonic() + (_REMOTE_S if is_remote(environ) else _LOCAL_S)
+        while not _ATTRIBUTES.search(answer) and (left := end - time.monotonic()) > 0:
+            if select.select([fd_in], [], [], left)[0]:
+                part = os.read(fd_in, 1024)
+                if not part:
+                    break
+                answer += part
+    except OSError:
+        return None
+    finally:
+        termios.tcsetattr(fd_in, termios.TCSANOW, before)
+    return parse_ground(answer)

@@ -1,0 +1,112 @@
+"""The text: the reply swept over the pane, coloured token by token, with its gutter and legend; before it the prompt."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from phasetop.pace import GAP_LIMITS, USUAL
+from phasetop.tui.cells import Area, Part
+from phasetop.tui.frame import Frame
+from phasetop.tui.lanes import ACCENT_OF
+from phasetop.tui.layout import MARGIN, Layout
+from phasetop.tui.page import Page
+from phasetop.tui.theme import GAP_ROLES, Role
+
+INTRO: Final[tuple[tuple[Role, str, str], ...]] = (
+    ("prefill", "    ", "prefill: the prompt is read, many tokens at once; arithmetic limits it"),
+    ("decode", "    ", "decode: the reply is written, one token at a time; memory limits it"),
+    ("stall", " !! ", "stall: a gap of more than six times the usual one"),
+)
+"""The three colours, explained where nothing else stands yet."""
+
+
+def paint(area: Area, frame: Frame, layout: Layout) -> None:
+    """Draw legend and rows."""
+    top = 0
+    if layout.legend:
+        _legend(area, frame)
+        top = 1
+    rows = area.area(0, top, area.width, area.height - top)
+    if frame.page_kind == "none":
+        _intro(rows, frame, layout)
+        return
+    _rows(rows, frame, frame.page, layout.gutter)
+
+
+def _rows(area: Area, frame: Frame, page: Page, gutter: int) -> None:
+    x = MARGIN + gutter
+    for y, row in enumerate(page.rows):
+        if gutter and row.gutter:
+            area.right(MARGIN + gutter - 2, y, row.gutter, row.gutter_role)
+        at = x
+        for text, how in row.runs:
+            at = area.put(at, y, text, how.fg, how.bg, how.style)
+    if page.pen is not None and frame.running and frame.view.top is None:
+        y, column = page.pen
+        phase = frame.measures.phases.running if frame.measures else None
+        area.put(min(x + column, area.width - 1), y, "▌", ACCENT_OF[phase] if phase else "faint")
+
+
+def _legend(area: Area, frame: Frame) -> None:
+    if frame.page_kind != "reply":
+        if frame.page_kind == "prompt":
+            read = frame.page.pen is not None
+            area.line(
+                1,
+                0,
+                ("prompt", "soft"),
+                *((("   token  ", "faint"), ("read", "gap3"), ("   to come", "faint")) if read else ()),
+            )
+        return
+    match frame.view.colour:
+        case "gap":
+            x = _gap_legend(area, frame)
+        case "probability":
+            x = area.line(1, 0, ("reply", "soft"), ("   probability  ", "faint"))
+            if frame.has_probabilities:
+                scale: tuple[Part, ...] = (
+                    ("> 0.9", "prob1"),
+                    ("  0.6", "prob2"),
+                    ("  0.3", "prob3"),
+                    ("  0.1", "prob4"),
+                    "  ",
+                )
+                x = area.line(x, 0, *scale, ("a gamble", "prob5", "u"))
+            else:
+                x = area.line(x, 0, "—", ("  the server was not asked for it", "faint"))
+        case "channel":
+            parts: tuple[Part, ...] = (("answer", "answer"), ("  thinking", "thinking", "i"), ("  tool call", "tool"))
+            x = area.line(1, 0, ("reply", "soft"), ("   channel  ", "faint"), *parts)
+        case _:
+            x = area.line(1, 0, ("reply", "soft"))
+
+
+def _gap_legend(area: Area, frame: Frame) -> int:
+    measures = frame.measures
+    gaps = measures.latency.gaps if measures else None
+    what = "gap a chunk ms" if gaps is not None and gaps.per == "chunk" else "gap ms"
+    x = area.line(1, 0, ("reply", "soft"), (f"   {what}  ", "faint"))
+    return gap_scale(area, x, 0, frame)
+
+
+def gap_scale(area: Area, x: int, y: int, frame: Frame) -> int:
+    """The steps of latency with this turn's values; returns the column after it."""
+    gaps = frame.measures.latency.gaps if frame.measures else None
+    if gaps is None or gaps.p50 is None:
+        return area.put(x, y, "—  too few tokens yet", "faint")
+    for step, limit in enumerate(GAP_LIMITS, 1):
+        value = limit * gaps.p50 / 1e6
+        word = f"{value:.2g}" if value < 100 else f"{value:,.0f}"
+        x = area.put(x, y, ("<" if step == 1 else "") + word + (" usual" if step == USUAL else ""), GAP_ROLES[step]) + 2
+    return area.put(x, y, " stall ", "ground", "gap7")
+
+
+def _intro(area: Area, frame: Frame, layout: Layout) -> None:
+    """No request yet: say so, and what the colours will mean."""
+    if layout.gutter and area.width > 60 and area.height >= 5:
+        area.put(1, 0, "what you will see", "soft")
+        for y, (role, swatch, text) in enumerate(INTRO, 1):
+            area.put(1, y, swatch, "ground", role)
+            area.put(7, y, text, "soft")
+    elif frame.state in ("ready", "starting"):
+        area.put(1, 0, "—  no request yet", "faint")
