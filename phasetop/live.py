@@ -11,7 +11,6 @@ from phasetop.lifeline import Lifeline
 from phasetop.plan import Plan
 from phasetop.session import Session
 
-
 VIEW_NICE: Final = 10
 
 
@@ -115,9 +114,9 @@ def run_view(lifeline: Lifeline, plan: Plan) -> int:
                 tools=plan.tools,
                 settings=plan.settings,
             )
-        from phasetop.tui.app import view
+        from phasetop.tui.app import Options, view
 
-        status = view(LiveSource(lifeline), Keeper(lifeline, plan), ask=not plan.asks)
+        status = view(LiveSource(lifeline), lifeline=Keeper(lifeline, plan), options=Options(ask=not plan.asks))
     finally:
         lifeline.close()
     kept = lifeline.kept_as
@@ -138,6 +137,6 @@ def _step_back() -> None:
 
 def replay_view(session: Session, path: Path) -> int:
     """The same view over a recording, at its end; returns the exit status."""
-    from phasetop.tui.app import view
+    from phasetop.tui.app import Options, view
 
-    return view(Recorded(session), None, title=path.name)
+    return view(Recorded(session), options=Options(title=path.name))

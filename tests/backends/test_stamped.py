@@ -21,7 +21,7 @@ from phasetop.faults import UsageError
 linux = pytest.mark.skipif(sys.platform != "linux", reason="kernel receive stamps: Linux has them")
 HEAD = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n"
 
-Serve = Callable[[Callable[[socket.socket], None]], str]
+Serve = Callable[..., str]
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def serve() -> Iterator[Serve]:
         scheme = "http" if context is None else "https"
         return f"{scheme}://localhost:{listener.getsockname()[1]}"
 
-    yield start  # type: ignore[misc]
+    yield start
     for listener in listeners:
         listener.close()
     for thread in threads:
@@ -65,7 +65,9 @@ def test_the_one_private_attribute_is_where_it_was() -> None:
     assert isinstance(transport._pool, httpcore.ConnectionPool)
     wire = Wire()
     with stamped_client(wire, None) as client:
-        pool = client._transport._pool  # type: ignore[attr-defined]
+        inner = client._transport
+        assert isinstance(inner, httpx.HTTPTransport)
+        pool = inner._pool
         assert isinstance(pool, httpcore.ConnectionPool)
         assert isinstance(pool._network_backend, _Network)
 
@@ -89,7 +91,7 @@ def test_stamps_lie_between_send_and_read(serve: Serve, secure: bool) -> None:
     if secure:
         context = ssl.create_default_context()
         authority.configure_trust(context)
-    url = serve(handler, server if secure else None)  # type: ignore[call-arg]
+    url = serve(handler, server if secure else None)
     wire = Wire()
     got: dict[bytes, tuple[int, str, int]] = {}
     with stamped_client(wire, context) as client, client.stream("GET", url) as response:
@@ -163,7 +165,7 @@ def test_an_untrusted_certificate_is_refused_and_insecure_takes_it(serve: Serve)
         connection.sendall(HEAD + b"fine")
 
     insecure = tls_context("https://localhost", None, insecure=True)
-    url = serve(handler, server)  # type: ignore[call-arg]
+    url = serve(handler, server)
     with stamped_client(Wire(), insecure) as client:
         assert client.get(url).content == b"fine"
 
