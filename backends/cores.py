@@ -13,7 +13,7 @@ def quota_cores(root: Path = Path("/sys/fs/cgroup")) -> float | None:
     for quota, period in ((root / "cpu.max", None), (root / "cpu" / "cpu.cfs_quota_us", root / "cpu" / "cpu.cfs_period_us")):
         try:
             words = quota.read_text().split() + (period.read_text().split() if period else [])
-            return None if words[0] in ("max", "-1") else int(words[0]) / int(words[1])
+            return None if words[0] in ("max", "-1") else round(int(words[0]) / int(words[1]), 3)
         except (OSError, ValueError, IndexError, ZeroDivisionError):
             continue
     return None

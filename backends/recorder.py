@@ -15,6 +15,7 @@ import msgspec
 
 from phasetop import __version__
 from phasetop import events as ev
+from phasetop.backends.cores import quota_cores
 from phasetop.backends.stamped import SO_TIMESTAMPNS
 from phasetop.journal import Journal
 from phasetop.redaction import redact
@@ -175,20 +176,5 @@ def this_host() -> ev.Host:
         cpu=name,
         cores=psutil.cpu_count(),
         ram_bytes=psutil.virtual_memory().total,
-        cpu_quota_cores=_quota(),
+        cpu_quota_cores=quota_cores(),
     )
-
-
-def _quota() -> float | None:
-    """CPU quota of this cgroup in cores; None where there is none (cgroup v2 cpu.max, v1 cfs quota)."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
-        return None if quota == "max" else round(int(quota) / int(period), 3)
-    except (OSError, ValueError):
-        pass
-    try:
-        base = Path("/sys/fs/cgroup/cpu")
-        quota_us = int((base / "cpu.cfs_quota_us").read_text())
-        return None if quota_us <= 0 else round(quota_us / int((base / "cpu.cfs_period_us").read_text()), 3)
-    except (OSError, ValueError):
-        return None
