@@ -20,6 +20,11 @@ from typing import Any, Final
 import msgspec
 
 from phasetop import events as ev
+
+if __name__ == "__main__":
+    # httpx loads its own command line where rich is installed: 25 to 45 ms and 3 MB that nobody here needs.
+    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+
 from phasetop.backends.chat import Conversation
 from phasetop.backends.host import HostSampler
 from phasetop.backends.protocol import Ask

@@ -80,18 +80,18 @@ def _look(recorder: Recorder, kind: str, url: str) -> Iterator[ev.Event]:
     try:
         answer = endpoint.get("/v1/models", _LOOK_S)
     except httpx.HTTPError:
-        yield ev.Finding(t=recorder.now(), name=kind, state="off", text=f"nothing answers at {base}")
+        yield ev.Finding(t=recorder.now(), name=kind, state="off", text=f"nothing answers at {base}", url=base)
         return
     entries = decode_models(answer)
     if answer.status_code != 200:
-        yield ev.Finding(t=recorder.now(), name=kind, state="limited", text=f"{base} answers {answer.status_code}")
+        yield ev.Finding(t=recorder.now(), name=kind, state="limited", text=f"{base} answers {answer.status_code}", url=base)
         return
     v = recorder.new_id("v")
     yield ev.Server(t=recorder.now(), v=v, backend="ollama" if kind == "ollama" else "llamacpp", url=base, local=True)
     for entry in entries:
         m = recorder.new_id("m")
         yield ev.Model(t=recorder.now(), m=m, v=v, name=display_name(str(entry.get("id"))))
-    yield ev.Finding(t=recorder.now(), name=kind, state="ok", text=f"{base}: {len(entries)} models", v=v)
+    yield ev.Finding(t=recorder.now(), name=kind, state="ok", text=f"{base}: {len(entries)} models", url=base, v=v)
 
 
 def _embedded(recorder: Recorder) -> ev.Event:

@@ -333,6 +333,7 @@ class Finding(Event, tag="finding", kw_only=True):
     state: str
     text: str | None = None
     todo: str | None = None
+    url: str | None = None
     v: Id | None = None
 
 

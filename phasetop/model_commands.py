@@ -131,5 +131,5 @@ def _found(session: Session) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
                 }
             )
         elif finding.state != "ok":
-            unreachable.append({"url": finding.name, "why": f"{finding.name}: {finding.text}"})
+            unreachable.append({"url": finding.url, "why": f"{finding.name}: {finding.text}"})
     return found, unreachable
