@@ -17,6 +17,7 @@ from phasetop.backends.plain_text import MAX_TEXT, clean_url, harmless
 from phasetop.backends.server_json import load
 
 _MAX_BODY: Final = 256 * 1024  # of an error's body, what is looked at
+_IN_LINE: Final = 170  # characters of the server's own words inside a line: the advice after them must fit
 
 KEY_NEEDED: Final = "key-needed"
 _KEY_LINE: Final = "give it with --api-key or LLAMA_API_KEY"
@@ -183,62 +184,65 @@ def _context_numbers(said: Said) -> tuple[int, int] | None:
 def _explain(status: int | None, said: Said, secrets: Iterable[str]) -> Explained:
     secrets = tuple(secrets)
     text = harmless(said.text, secrets=secrets)
-    fault = ev.Fault(status=status, code=said.code, text=text or (_phrase(status) if status else "an error without a text"))
-    line = _line(status, said, _sentence(text))
+    code = harmless(said.code, 64, secrets) if said.code else None
+    fault = ev.Fault(status=status, code=code, text=text or (_phrase(status) if status else "an error without a text"))
+    line = _line(status, said, _sentence(harmless(said.text, _IN_LINE, secrets)))
     if status == 401:
         fault.code = KEY_NEEDED
     return Explained(fault, harmless(line, secrets=secrets))
 
 
+_ADVICE: Final[Mapping[int, str]] = {
+    403: "it does not allow this address, or the key may not do this",
+    404: "nothing is there at this address; is it an LLM server's, and is its path whole?",
+    405: "this address takes no such request; is it an LLM server's, and is its path whole?",
+    408: "it, or a proxy before it, gave up waiting; try again, or ask the model server itself",
+    413: "the request is too large for it, or for a proxy before it",
+    429: "it takes no more requests now; wait and try again",
+    502: "a proxy answered that cannot reach the model server; is that running?",
+    503: "it is busy or not ready; wait and try again",
+    504: "it, or a proxy before it, gave up waiting; try again, or ask the model server itself",
+}
+"""What to do about a status, where the server's own words do not say it better."""
+_NO_MODEL: Final = re.compile(
+    r"\bmodel\b.*\b(not found|does not exist|not exist|unknown)\b|\bno such model\b|not found.*\bmodel\b"
+)
+
+
 def _line(status: int | None, said: Said, text: str) -> str:
     """What happened and what to do, by what the server said and its status."""
     lower = text.lower()
-    answer = f"the server answered {_phrase(status)}" if status else "the server reported an error"
     if numbers := _context_numbers(said):
-        prompt, context = numbers
-        return (
-            f"the request needs {prompt:,} tokens and the context holds {context:,}: "
-            "shorten it, or start the server with a larger context"
-        )
+        needs = f"the request needs {numbers[0]:,} tokens and the context holds {numbers[1]:,}"
+        return f"{needs}: shorten it, or start the server with a larger context"
     if status == 401:
         return f"the server wants an API key ({text or 'none or a wrong one was sent'}): {_KEY_LINE}"
-    if re.search(
-        r"\bmodel\b.*\b(not found|does not exist|not exist|unknown)\b|\bno such model\b|not found.*\bmodel\b", lower
-    ):
+    if status == 503 and re.search(r"\bloading\b", lower):
+        return "the server is still loading its model: wait until it is ready"
+    if _NO_MODEL.search(lower):
         return f"{text}: `phasetop models` lists what there is"
     if "model is not loaded" in lower or "model name is missing" in lower:
         return f"{text}: this server has several models, name one with --model"
-    if status == 403:
-        return f"{answer}{_said(text)}: it does not allow this address, or the key may not do this"
-    if status == 404:
-        return f"{answer}{_said(text)}: nothing is there at this address; is it an LLM server's, and is its path whole?"
-    if status == 405:
-        return f"{answer}{_said(text)}: this address takes no such request; is it an LLM server's, and is its path whole?"
-    if status in (408, 504):
-        return f"{answer}{_said(text)}: it, or a proxy before it, gave up waiting; try again, or ask the model server itself"
-    if status == 413:
-        return f"{answer}{_said(text)}: the request is too large for it, or for a proxy before it"
-    if status == 429:
-        return f"{answer}{_said(text)}: it takes no more requests now; wait and try again"
+    if "logprobs" in lower and "tools" in lower:
+        return f"the server refused the request ({text}): ask without log-probabilities, or without tools"
     if status == 501:
         return f"the server does not offer this ({text or _phrase(501)})"
-    if status == 502:
-        return f"{answer}{_said(text)}: a proxy answered that cannot reach the model server; is that running?"
-    if status == 503 and re.search(r"\bloading\b", lower):
-        return "the server is still loading its model: wait until it is ready"
-    if status == 503:
-        return f"{answer}{_said(text)}: it is busy or not ready; wait and try again"
-    if status is not None and status >= 500:
-        return f"{answer}{_said(text)}: look at the server's log"
-    if status is not None and status >= 400:
-        return f"the server refused the request{_said(text) or ' (' + _phrase(status) + ')'}"
-    if status is not None:
-        return f"{answer}{_said(text)}, which is no answer to this request"
-    return f"{answer}{_said(text)}"
+    if status is None:
+        return f"the server reported an error{_said(text)}"
+    answer = f"the server answered {_phrase(status)}{_said(text, status)}"
+    if status in _ADVICE:
+        return f"{answer}: {_ADVICE[status]}"
+    if status >= 500:
+        return f"{answer}: look at the server's log"
+    if status >= 400:
+        return f"the server refused the request{_said(text) or f' ({_phrase(status)})'}"
+    return f"{answer}, which is no answer to this request"
 
 
-def _said(text: str) -> str:
-    return f" ({text})" if text else ""
+def _said(text: str, status: int | None = None) -> str:
+    """The server's words in brackets, unless they only repeat its status."""
+    repeats = status is not None and text.lower() in (_phrase(status).lower(), _phrase(status).lower().partition(" ")[2])
+    return f" ({text})" if text and not repeats else ""
 
 
 def _redirect(status: int, headers: Mapping[str, str], secrets: Iterable[str]) -> Explained:
@@ -253,11 +257,13 @@ def _redirect(status: int, headers: Mapping[str, str], secrets: Iterable[str]) -
 
 def _page(status: int) -> Explained:
     text = f"a web page instead of an answer ({_phrase(status)})"
+    if status == 401:
+        line = f"a proxy or a web server wants a login ({_phrase(status)}): if it takes the server's key, {_KEY_LINE}"
+        return Explained(ev.Fault(status=status, code=KEY_NEEDED, text=text), line)
     what = "a proxy or a web server answered, not the model server"
     do = "is the model server behind it running?" if status in (500, 502, 503, 504) else "is this its address?"
     line = f"{what} ({_phrase(status)}): {do}"
-    code = KEY_NEEDED if status == 401 else "web-page"
-    return Explained(ev.Fault(status=status, code=code, text=text), line + (f" A key? {_KEY_LINE}" if status == 401 else ""))
+    return Explained(ev.Fault(status=status, code="web-page", text=text), line)
 
 
 # -- connections --------------------------------------------------------------------------------------------------------
@@ -273,7 +279,7 @@ _CONNECTION_RULES: Final[tuple[_Rule, ...]] = (
     (
         r"WRONG_VERSION_NUMBER|HTTP_REQUEST|UNKNOWN_PROTOCOL|record layer failure|RECORD_LAYER_FAILURE",
         "tls-failed",
-        "the server{at} does not speak TLS: is it http:// rather than https://?",
+        "the server{at} does not speak TLS: is it http rather than https?",
     ),
     (r"\bSSL|\bTLS\b", "tls-failed", "the TLS connection to the server{at} failed ({why})"),
     (
@@ -348,18 +354,21 @@ def explain_connection(error: BaseException, where: str = "", *, secrets: Iterab
         chain.append(seen)
         seen = seen.__cause__ or seen.__context__
     names = " ".join(kind.__name__ for link in chain for kind in type(link).__mro__ if kind not in _TOO_BROAD)
-    return explain_failure(names, " ".join(str(link) for link in chain), where, secrets=secrets)
+    return explain_failure(
+        names, "\n".join(text for link in chain if (text := str(link).replace("\n", " "))), where, secrets=secrets
+    )
 
 
 _TOO_BROAD: Final = (object, BaseException, Exception, OSError, ConnectionError, ValueError)
 
 
 def explain_failure(names: str, text: str, where: str = "", *, secrets: Iterable[str] = ()) -> ev.Fault:
-    """The same from exception names and texts, as they stand in a log or come from another process."""
+    """The same from exception names and texts (a line each, the outermost first) as they come from another process."""
     found = f"{names} {text[:2000]}"
     at = f" at {harmless(clean_url(where) if '://' in where else where, 120, secrets)}" if where else ""
     verify = _VERIFY.search(text)
-    why = harmless(verify[1] if verify and verify[1] else text or (names.split() or ["unknown"])[0], 120, secrets)
+    own = text.partition("\n")[0] or (names.split() or ["unknown"])[0]
+    why = harmless(verify[1] if verify and verify[1] else own, 120, secrets)
     for pattern, code, meaning in _RULES:
         if pattern.search(found):
             return ev.Fault(code=code, text=harmless(meaning.format(at=at, why=why), secrets=secrets))

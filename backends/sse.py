@@ -81,9 +81,8 @@ class SseReader:
         return [] if self._data is None or self.overlong else [self._dispatch(self._data, whole=False)]
 
     def _dispatch(self, data: bytes | bytearray, *, whole: bool) -> SseEvent:
-        event = SseEvent(bytes(data), self._is_error, whole)
-        self._data, self._is_error = None, False
-        return event
+        self._data = None
+        return SseEvent(bytes(data), self._is_error, whole)
 
     def _add(self, value: bytes) -> None:
         if self._data is None:

@@ -47,6 +47,7 @@ class SseReplyParser:
         self._reply = Reply(r, asked, ctx)
         self._sse = SseReader()
         self._stray_t = 0
+        self._noise = b""  # the first event's data that is no JSON
         self._done_t: int | None = None
         self._closed = False
         self._progress: ev.Prog | None = None
@@ -117,8 +118,8 @@ class SseReplyParser:
                 self._settle(t, out)
         elif self._done_t is None and not self._chunk(data, t, out) and data.strip():
             torn = not event.whole and data.lstrip()[:1] in (b"{", b"[")
-            if not torn and len(self._sse.stray) + len(data) < 1024 * 1024:
-                self._sse.stray += data + b"\n"
+            if not torn and not self._noise:
+                self._noise = data
 
     def _fail(self, explained: Explained) -> None:
         if self._reply.fault is None:
@@ -133,7 +134,7 @@ class SseReplyParser:
 
     def _read_stray(self, t: int, outcome: Outcome, out: list[ev.Event]) -> None:
         """Bytes that are no SSE: a whole reply or an error in JSON, a proxy's words. After a good end only a notice."""
-        stray = bytes(self._sse.stray).strip()
+        stray = bytes(self._sse.stray).strip() or self._noise
         if not stray:
             return
         if self._reply.finish is None and self._reply.fault is None:

@@ -72,12 +72,11 @@ def gather(events: Iterable[ev.Event]) -> Gathered:
                 if event.c == "tool":
                     if event.tool is not None:
                         call = event.tool.index
-                        if event.tool.name is not None:
-                            found.calls.append(
-                                {"index": call, "id": event.tool.id, "name": event.tool.name, "arguments": ""}
-                            )
-                    if event.x:
-                        next(one for one in found.calls if one["index"] == call)["arguments"] += event.x
+                        if all(one["index"] != call for one in found.calls):
+                            named = {"index": call, "id": event.tool.id, "name": event.tool.name}
+                            found.calls.append({**named, "arguments": ""})
+                    if piece := bytes_of(event).decode():
+                        next(one for one in found.calls if one["index"] == call)["arguments"] += piece
                 else:
                     parts[event.c] += bytes_of(event)
             case ev.Prog():
@@ -95,7 +94,7 @@ def gather(events: Iterable[ev.Event]) -> Gathered:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exchange:
     """One recorded request: what was asked, what came when, and the right values."""
 
@@ -104,6 +103,9 @@ class Exchange:
     reads: tuple[tuple[int, bytes], ...]  # (ns since the request was sent, bytes)
     broken: bool
     expected: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Exchange({self.name})"
 
     @property
     def path(self) -> str:
