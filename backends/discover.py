@@ -11,7 +11,7 @@ import httpx
 from phasetop import events as ev
 from phasetop.backends.embedded import available, find_small_model
 from phasetop.backends.endpoint import Endpoint, base_url, json_of
-from phasetop.backends.llamacpp import decode_models
+from phasetop.backends.identified import decode_models
 from phasetop.backends.recorder import Recorder
 from phasetop.faults import UsageError
 from phasetop.model_names import display_name

@@ -5,20 +5,31 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
 import httpx
-import msgspec
 
 from phasetop import events as ev
 from phasetop.backends.endpoint import Endpoint, json_of
+from phasetop.backends.identified import (
+    Identified,
+    Refused,
+    StillLoading,
+    choose,
+    decode_models,
+    fault_of,
+    is_named,
+    load_state,
+)
 from phasetop.backends.llamacpp_stream import CompletionStream
 from phasetop.backends.openai_stream import ChatStream
 from phasetop.backends.protocol import Ask, HttpRequest, Pieces
+from phasetop.backends.server_errors import explain_status, is_loading
 from phasetop.backends.settings import chat_body, completion_body, from_params
 from phasetop.model_names import display_name
 
-TOKENIZE_TIMEOUT_S = 30.0
+TOKENIZE_TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +145,9 @@ def describe_server(props: Mapping[str, Any], endpoint: Endpoint) -> dict[str, A
     }
 
 
-def describe_model(props: Mapping[str, Any], entry: Mapping[str, Any], wanted: str | None) -> tuple[str, dict[str, Any]]:
-    """The name that requests carry, and the keys of a `model` event that /props and /v1/models tell."""
+def describe_model(props: Mapping[str, Any], entry: Mapping[str, Any], served: str) -> dict[str, Any]:
+    """The keys of a `model` event that /props and /v1/models tell of the model served as ``served``."""
     meta = entry.get("meta") or {}
-    served = str(wanted or entry.get("id") or props.get("model_alias") or props.get("model_path") or "model")
     told = {
         "params": meta.get("n_params"),
         "tensor_bytes": meta.get("size"),
@@ -148,7 +158,7 @@ def describe_model(props: Mapping[str, Any], entry: Mapping[str, Any], wanted: s
     known = {key: value for key, value in told.items() if value not in (None, "")}
     known["origin"] = dict.fromkeys(known, "server")
     known["name"] = display_name(served)
-    return served, known
+    return known
 
 
 def from_props(endpoint: Endpoint, props: Mapping[str, Any], model: str) -> LlamaCpp:
@@ -164,10 +174,52 @@ def from_props(endpoint: Endpoint, props: Mapping[str, Any], model: str) -> Llam
     )
 
 
-def decode_models(response: httpx.Response) -> list[dict[str, Any]]:
-    """The entries of /v1/models; [] where the answer is none."""
-    try:
-        data = msgspec.json.decode(response.content).get("data")
-    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
-        return []
-    return [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
+def probe(endpoint: Endpoint, wanted: str | None) -> Identified | None:
+    """Recognise a llama.cpp server by its /props.
+
+    Raises:
+        StillLoading: it answers 503 "Loading model".
+        Refused: it wants a key, redirects, or the model has to be named.
+        httpx.HTTPError: the connection failed.
+    """
+    answer = endpoint.get("/props")
+    props = json_of(answer)
+    if not ("default_generation_settings" in props or "total_slots" in props or props.get("role") == "router"):
+        if is_loading(explain_status(answer.status_code, answer.headers, answer.content).fault):
+            raise StillLoading
+        if answer.status_code in (401, 403) or 300 <= answer.status_code < 400:
+            raise Refused(fault_of(answer, endpoint.secrets()))
+        return None
+    entries = decode_models(endpoint.get("/v1/models"))
+    return (
+        _router(endpoint, props, entries, wanted)
+        if props.get("role") == "router"
+        else _single(endpoint, props, entries, wanted)
+    )
+
+
+def _single(endpoint: Endpoint, props: Mapping[str, Any], entries: list[dict[str, Any]], wanted: str | None) -> Identified:
+    """A server of one model, whatever name is asked for."""
+    entry = entries[0] if entries else {}
+    notices: tuple[tuple[str, str], ...] = ()
+    if wanted and entries and not is_named(entry, wanted):
+        text = f"this server has one model, {display_name(str(entry.get('id')))}: {wanted} is not asked for"
+        notices = (("model-ignored", text),)
+    name = str(entry.get("id") or props.get("model_alias") or wanted or "model")
+    server, model = describe_server(props, endpoint), describe_model(props, entry, name)
+    return Identified(from_props(endpoint, props, name), server, model, notices)
+
+
+def _router(endpoint: Endpoint, props: Mapping[str, Any], entries: list[dict[str, Any]], wanted: str | None) -> Identified:
+    """A server that loads one of several models with the request; asking about one that is not loaded would load it."""
+    entry = choose(entries, wanted)
+    name = str(entry.get("id"))
+    told: dict[str, Any] = {}
+    notices: tuple[tuple[str, str], ...] = ()
+    if load_state(entry) == "loaded":
+        told = json_of(endpoint.get(f"/props?model={quote(name)}&autoload=false"))
+    else:
+        notices = (("router", f"{display_name(name)} is not loaded: the router loads it with the request"),)
+    backend = from_props(endpoint, {**told, "role": "router"}, name)
+    server = describe_server({**props, **told}, endpoint)
+    return Identified(backend, server, describe_model(told, entry, name), notices)

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from phasetop import events as ev
 from phasetop.backends.endpoint import Endpoint
+from phasetop.backends.identified import Identified, Refused, choose, decode_models, fault_of
 from phasetop.backends.openai_stream import ChatStream
 from phasetop.backends.protocol import Ask, HttpRequest, Pieces
 from phasetop.backends.settings import chat_body
 from phasetop.faults import UsageError
+from phasetop.model_names import display_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +48,22 @@ class OpenAi:
     def pieces(self, ask: Ask) -> Pieces | None:  # noqa: ARG002
         """Nobody tells the prompt's tokens here."""
         return None
+
+
+def probe(endpoint: Endpoint, wanted: str | None) -> Identified | None:
+    """Recognise what has /v1/models, or takes a model that was named. Raises `Refused`, `httpx.HTTPError`."""
+    answer = endpoint.get("/v1/models")
+    if answer.status_code in (401, 403) or 300 <= answer.status_code < 400 or answer.status_code >= 500:
+        raise Refused(fault_of(answer, endpoint.secrets()))
+    entries = decode_models(answer)
+    if not entries and wanted is None:
+        if answer.status_code != 200:
+            return None
+        raise Refused(ev.Fault(code="no-such-model", text="this server names no models: give one with --model NAME"))
+    name = str(choose(entries, wanted).get("id")) if entries else str(wanted)
+    return Identified(
+        OpenAi(endpoint, name),
+        {"backend": "openai", "url": endpoint.base},
+        {"name": display_name(name), "origin": {"name": "server"}},
+        (("no-props", "an OpenAI-compatible server: figures are by this side's clock, the rest is unknown"),),
+    )

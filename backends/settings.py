@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-SERVER_SIDE: Final = frozenset(
-    ("context", "batch", "ubatch", "parallel", "threads", "gpu_layers")
-    + ("cache_type_k", "cache_type_v", "flash_attention", "keep_alive")
-)
+_LOADED_WITH = ("context", "batch", "ubatch", "parallel", "threads", "gpu_layers", "cache_type_k", "cache_type_v")
+SERVER_SIDE: Final = frozenset((*_LOADED_WITH, "flash_attention", "keep_alive"))
 """Fixed when a server starts: nothing a request could change."""
 
 _SAME: Final = ("temperature", "top_k", "top_p", "min_p", "seed", "repeat_penalty", "max_tokens")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as package_version
@@ -19,9 +20,11 @@ from phasetop import events as ev
 from phasetop.backends import discover
 from phasetop.backends.embedded import Engine, EngineError, available, find_small_model
 from phasetop.backends.endpoint import Endpoint, base_url
-from phasetop.backends.identify import Identified, Refused, StillLoading, identify, is_local, listening_pid
+from phasetop.backends.identified import Identified, Refused, StillLoading
+from phasetop.backends.locality import is_local, listening_pid
 from phasetop.backends.protocol import Backend
 from phasetop.backends.recorder import Recorder
+from phasetop.backends.registry import identify, probe_of
 from phasetop.faults import UsageError
 from phasetop.model_names import display_name
 
@@ -78,6 +81,9 @@ class Target:
             self._fail(refused.fault)
         except (UsageError, EngineError) as error:
             self._fail(ev.Fault(code="unusable", text=str(error)))
+        except Exception as error:
+            traceback.print_exc()  # into the collector's log
+            self._fail(ev.Fault(code="internal", text=f"phasetop's own error: {type(error).__name__}"))
         finally:
             self._settled.set()
 
@@ -110,7 +116,7 @@ class Target:
         elif wanted.backend == "embedded":
             self._start_small(wanted.engine)
         elif wanted.url:
-            self._connect(wanted.url, wanted.model)
+            self._connect(wanted.url, wanted.model, wanted.backend)
         else:
             self._find()
 
@@ -134,6 +140,10 @@ class Target:
                     text=f"no model {wanted.model!r} at {at}; give a .gguf file or a server's URL, or start the server",
                 )
             )
+        if wanted.backend is not None:
+            probe_of(wanted.backend)
+            at = " or ".join(looked_at) or "any address that is known: give its URL"
+            raise Refused(ev.Fault(code="no-server", text=f"no {wanted.backend} with a model answers at {at}"))
         self._start_small(wanted.engine)
         self._recorder.notice("found", "nothing runs here: took the embedded model")
 
@@ -159,7 +169,7 @@ class Target:
             ev.State(t=recorder.now(), v=self.v, s="loading"),
         )
         self.engine.wait_ready()
-        identified = identify(endpoint, None)
+        identified = identify(endpoint, None, "llamacpp")
         options = dict(identified.server.get("options") or {})
         options |= {name: ev.Sourced(value, source) for name, (value, source) in self.engine.options().items()}
         server = {
@@ -174,14 +184,14 @@ class Target:
             recorder.notice(code, text)
         self._ready(Identified(_renamed(identified.backend), server, model), endpoint, self.engine.pid)
 
-    def _connect(self, url: str, model: str | None) -> None:
+    def _connect(self, url: str, model: str | None, kind: str | None = None) -> None:
         wanted, recorder = self._wanted, self._recorder
         endpoint = Endpoint.open(url, wanted.api_key, wanted.cacert, insecure=wanted.insecure)
         self.endpoint = endpoint
         first = True
         while not self._closing.is_set():
             try:
-                identified = identify(endpoint, model)
+                identified = identify(endpoint, model, kind)
             except StillLoading:
                 if first:
                     server = ev.Server(t=recorder.now(), v=self.v, backend="llamacpp", url=endpoint.base)

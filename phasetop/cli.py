@@ -49,7 +49,7 @@ def _run_options(command: F) -> F:
         option("-f", "--file", "prompt_file", metavar="FILE", help="Read the prompt from a file; - is stdin."),
         option("--messages", metavar="FILE.json", help="A chat, or a whole request body as an app logged it."),
         option("--system", help="The system message."),
-        option("--backend", help="embedded, llamacpp, ollama or openai."),
+        option("--backend", help="embedded, llamacpp, ollama, openai, or a plugin's."),
         option("--model", "served_model", metavar="NAME", help="Which model of a server that has several."),
         option("-m", "--model-file", metavar="FILE.gguf", help="The same as a file as MODEL."),
         option("--raw", is_flag=True, help="Send the prompt as it is, without the chat template."),

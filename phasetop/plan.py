@@ -42,8 +42,6 @@ BODY_SETTINGS: Final = ("temperature", "top_k", "top_p", "min_p", "seed", "repea
                         "chat_template_kwargs", "reasoning_effort", "grammar")  # fmt: skip
 """What a request body that an app logged may carry beside messages and tools."""
 
-BACKENDS: Final = ("embedded", "llamacpp", "ollama", "openai")
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -218,8 +216,6 @@ def _record(value: str | None) -> tuple[Path | None, str | None]:
 
 def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any]) -> Start:
     backend = given.get("backend")
-    if backend is not None and backend not in BACKENDS:
-        raise UsageError(f"--backend {backend}: it is one of {', '.join(BACKENDS)}")
     if given.get("model_file"):
         if model is not None:
             raise UsageError(f"MODEL is given twice: {model} and -m {given['model_file']}")

@@ -143,7 +143,6 @@ def test_a_cut_stream_is_1_and_keeps_the_text(phasetop: Phasetop, metronome: Bea
         (["run", "why is the sky blue"], "-p"),
         (["run", "/no/such.gguf", "-p", "x"], "no such file"),
         (["run", "ftp://x", "-p", "x"], "ftp"),
-        (["run", "--backend", "cuda", "-p", "x"], "embedded"),
         (["run", "-o", "oops", "-p", "x"], "NAME=VALUE"),
         (["replay", "@last"], "nothing is kept"),
         (["replay", "nowhere"], "no recording"),

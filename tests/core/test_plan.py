@@ -152,7 +152,6 @@ def test_a_messages_file_that_is_none(tmp_path: Path, content: str) -> None:
         {"as_json": "yes"},
         {"raw": True, "system": "s", "prompt": "p"},
         {"think": "", "no_think": True},
-        {"backend": "cuda"},
         {"backend": "embedded", "model": "llama3"},
         {"prompt_file": "/no/such/file"},
     ],
