@@ -20,7 +20,7 @@ from phasetop.tui.wrap import char_width
 
 
 class Tile(Widget):
-    """One tile: it draws its part of the board's canvas."""
+    """One tile: it draws its part of the board's canvas, and keeps the rows that did not change."""
 
     DEFAULT_CSS = "Tile { width: auto; height: auto; }"
     can_focus = False
@@ -28,11 +28,29 @@ class Tile(Widget):
     def __init__(self, board: Board, rect: Rect) -> None:
         super().__init__()
         self._board = board
+        self._rows: dict[int, Strip] = {}
         self.rect = rect
 
-    def render_line(self, y: int) -> Strip:
-        """A row of the tile."""
-        return self._board.strip(self.rect, y)
+    def place(self, rect: Rect) -> None:
+        """Another place, all of it to be drawn."""
+        self.rect = rect
+        self._rows.clear()
+
+    def changed(self, y: int, first: int, last: int) -> None:
+        """Draw a row again, from its cell ``first`` to ``last``."""
+        self._rows.pop(y, None)
+        self.refresh(Region(first, y, last - first + 1, 1))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of a part of the tile. Textual's own styling is passed by: rows come with their inks."""
+        strips = []
+        for y in range(crop.y, crop.bottom):
+            strip = self._rows.get(y)
+            if strip is None:
+                strip = self._rows[y] = self._board.strip(self.rect, y)
+            whole = crop.x == 0 and crop.width >= strip.cell_length
+            strips.append(strip if whole else strip.crop(crop.x, crop.right))
+        return strips
 
 
 class _Placed(Layout):
@@ -61,6 +79,7 @@ class Board(Widget):
         self._look = look
         self._canvas = Canvas(0, 0, look)
         self._tiles: list[Tile] = []
+        self._by_row: list[list[tuple[Tile, int, int, int]]] = []  # a row's tiles: tile, first column, end, its first row
         self._placed = _Placed()
 
     @property
@@ -80,40 +99,45 @@ class Board(Widget):
             self._cut(rects)
             return canvas.height
         if (before.width, before.height) != (canvas.width, canvas.height):
-            self.refresh(layout=True)
+            self.redraw()
             return canvas.height
         drawn = 0
-        for y in range(canvas.height):
-            if before.chars[y] == canvas.chars[y] and before.inks[y] == canvas.inks[y]:
+        for y, tiles in enumerate(self._by_row):
+            old_chars, chars = before.chars[y], canvas.chars[y]
+            old_inks, inks = before.inks[y], canvas.inks[y]
+            if old_chars == chars and old_inks == inks:
                 continue
-            changed = [
-                x
-                for x in range(canvas.width)
-                if before.chars[y][x] != canvas.chars[y][x] or before.inks[y][x] is not canvas.inks[y][x]
-            ]
-            for tile in self._tiles:
-                rect = tile.rect
-                if not rect.y <= y < rect.bottom:
+            for tile, x0, x1, top in tiles:
+                if old_chars[x0:x1] == chars[x0:x1] and old_inks[x0:x1] == inks[x0:x1]:
                     continue
-                inside = [x for x in changed if rect.x <= x < rect.right]
-                if inside:
-                    first, last = inside[0] - rect.x, inside[-1] - rect.x
-                    tile.refresh(Region(first, y - rect.y, last - first + 1, 1))
-                    drawn += 1
+                same = [old_chars[x] == chars[x] and old_inks[x] is inks[x] for x in range(x0, x1)]
+                last = len(same) - 1 - same[::-1].index(False)
+                tile.changed(y - top, same.index(False), last)
+                drawn += 1
         return drawn
 
     def redraw(self) -> None:
         """Send everything again."""
         for tile in self._tiles:
+            tile.place(tile.rect)
             tile.refresh()
 
     def _cut(self, rects: list[Rect]) -> None:
         """Tiles for these rectangles; widgets are used again."""
         for tile, rect in zip(self._tiles, rects, strict=False):
-            tile.rect = rect
+            tile.place(rect)
         fresh = [Tile(self, rect) for rect in rects[len(self._tiles) :]]
         gone = self._tiles[len(rects) :]
         self._tiles = [*self._tiles[: len(rects)], *fresh]
+        rows = max((rect.bottom for rect in rects), default=0)
+        self._by_row = [
+            [
+                (tile, tile.rect.x, tile.rect.right, tile.rect.y)
+                for tile in self._tiles
+                if tile.rect.y <= y < tile.rect.bottom
+            ]
+            for y in range(rows)
+        ]
         for tile in gone:
             tile.remove()
         if fresh:

@@ -182,7 +182,7 @@ class Area:
             n = max(0, int(end + 0.06) - pos)
             self.put(pos, y, fill * n, fg)
             pos += n
-        if fill == "█" and amount > 0 and end - pos >= 0.125 and pos < x + width:
+        if fill == "█" and amount > 0 and end - pos >= 0.125 and pos < x + width and not self.look.ascii:
             self.put(pos, y, EIGHTHS[min(8, int((end - pos) * 8))], fg)
             pos += 1
         self.put(pos, y, free * (x + width - pos), "rule")

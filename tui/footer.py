@@ -15,7 +15,7 @@ def situation(frame: Frame) -> frozenset[When]:
     cases: set[When] = {"always", "frozen" if view.frozen else "unfrozen"}
     if view.steers:
         cases.add("steering")
-        if frame.running:
+        if frame.running and frame.r is not None:
             cases.add("running")
         if view.kept is None and frame.recorded:
             cases.add("unkept")
@@ -49,7 +49,7 @@ def paint_notice(area: Area, frame: Frame) -> None:
     elif view.top is not None:
         rows = frame.page.below
         area.line(1, 0, f"{rows:,} row{'s' if rows != 1 else ''} behind", ("  f follows", "faint"))
-    elif frame.notice is not None:
+    elif frame.notice is not None and frame.notice.text != frame.error:
         mark, role = _MARKS.get(frame.notice.level, _MARKS["info"])
         area.put(1, 0, mark, role)
         more = f"  {frame.notice.count}, ! shows all" if frame.notice.count > 1 else ""

@@ -105,6 +105,7 @@ class Frame:
     notice: Notice | None
     error: str | None  # why nothing works, where no request says it
     has_probabilities: bool
+    history: tuple[Measures, ...]  # every turn that has begun, where the layout shows them
     tally: tuple[tuple[int, int], ...]  # by step 1 to 7: tokens, and their time in ns
     failed: Mapping[str, Failure] = field(default_factory=dict)
 
@@ -155,12 +156,13 @@ class FrameMaker:
                 recorded=recorded,
                 measures=None,
                 trace=None,
-                lanes=(),
+                lanes=self._part("machine", lambda: self._idle_lanes(cursor, layout), ()),
                 page=Page(),
                 page_kind="none",
                 notice=notice,
                 error=error,
                 has_probabilities=False,
+                history=(),
                 tally=(),
                 failed=self._failed,
             )
@@ -199,6 +201,9 @@ class FrameMaker:
             notice=notice,
             error=None,
             has_probabilities=upto > 0 and not all(isnan(p) for p in run.tokens.logp[max(0, upto - 8) : upto]),
+            history=self._part("turns", lambda: tuple(self._measure(one, cursor) for one in runs), ())
+            if layout.second_rail
+            else (),
             tally=self._gaps[run.r].tally() if run.r in self._gaps else (),
             failed=self._failed,
         )
@@ -210,6 +215,12 @@ class FrameMaker:
         except Exception as error:
             self._failed[name] = Failure.of(error)
             return instead
+
+    def _idle_lanes(self, cursor: int, layout: Layout) -> tuple[Lane, ...]:
+        """The machine's figures without a request: there is no time axis to draw on."""
+        if not layout.lane_rows:
+            return ()
+        return self._machine.lanes(self._session, Axis(0, SECOND_NS, 0), cursor, cursor, None)
 
     def _measure(self, run: Run, cursor: int) -> Measures:
         at = numbers_at(run, cursor)

@@ -11,6 +11,7 @@ from typing import Final
 from phasetop.figures import count, milliseconds, rate, seconds, share
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.frame import RUNNING, Frame, State
+from phasetop.tui.kvgauge import about
 from phasetop.tui.layout import Layout
 from phasetop.tui.theme import Role
 from phasetop.tui.wrap import text_width
@@ -49,10 +50,8 @@ def words_of(frame: Frame) -> Words:
     tokens, rates, gaps, phases = measures.tokens, measures.rates, measures.latency.gaps, measures.phases
     match frame.state:
         case "load":
-            took = phases.ns("load")
-            return Words(
-                "", "", "loading the model" + (f", {' '.join(seconds(took))} so far" if took else ""), _why_load(frame)
-            )
+            took = about((phases.ns("load") or 0) / 1e9)
+            return Words("", "", "loading the model", f"{took} so far; the prompt is read after it.")
         case "queue":
             return Words("", "", "waiting for the server to begin", "It answers others first, or has just been asked.")
         case "waiting":
@@ -95,8 +94,7 @@ def _without_request(frame: Frame) -> Words:
                 "", "", _one_line(frame.error or "nothing can be asked"), "q quits; phasetop doctor says what is reachable"
             )
         case "load":
-            took = " ".join(seconds(frame.loading_ns or 0))
-            return Words("", "", "loading the model", f"loading {took}")
+            return Words("", "", "loading the model", f"{about((frame.loading_ns or 0) / 1e9)} so far")
         case "ready":
             return Words("", "", "no request yet", "Type a prompt; enter sends it." if frame.view.steers else "")
         case _:
@@ -119,13 +117,8 @@ def _prefill(frame: Frame) -> Words:
     why = f"{count(read)} of {count(new)} new tokens are read"
     why += f", {count(cached)} came from the cache." if cached else "."
     if rates.last_second_per_s and new > read:
-        left = " ".join(seconds(int((new - read) / rates.last_second_per_s * 1e9)))
-        why += f" First token in about {left}."
+        why += f" First token in about {about((new - read) / rates.last_second_per_s)}."
     return Words(number, under, "reading the prompt", why)
-
-
-def _why_load(frame: Frame) -> str:
-    return "The first token comes after it." if frame.measures is not None else ""
 
 
 def _summary(frame: Frame) -> str:
@@ -203,6 +196,13 @@ def shorten(sentence: str, width: int) -> str:
     return fit(sentence, width)
 
 
+def _in_two(text: str, width: int) -> tuple[str, str]:
+    """A long error on two rows, broken at a blank."""
+    at = text.rfind(" ", 0, width + 1)
+    at = at if at > width // 2 else width
+    return text[:at].rstrip(), fit(text[at:].lstrip(), width)
+
+
 def paint(area: Area, frame: Frame, layout: Layout) -> None:
     """Draw chip, rate, limit, sentence and progress."""
     words = words_of(frame)
@@ -218,8 +218,10 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
         area.put(head + 1, 0, "tok/s", "soft")
     x, y = (1, 1) if layout.limit_below else (SENTENCE_X, 0)
     room = area.width - 1 - x
-    why = shorten(words.why, room)
-    area.put(x, y, fit(words.limit, room), "ink", None, "b")
+    limit, why = words.limit, shorten(words.why, room)
+    if frame.state == "failed" and text_width(limit) > room:
+        limit, why = _in_two(limit, room)
+    area.put(x, y, fit(limit, room), "ink", None, "b")
     progress = running and _has_progress(frame)
     why_y = y + 1
     if layout.progress_row is not None:

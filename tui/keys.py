@@ -41,9 +41,9 @@ class Key:
 LIVE: Final = (
     Key(("space",), "space", "pause", "freeze", "pause the view, or go on", "unfrozen", 10),
     Key(("space",), "space", "go on", "freeze", "", "frozen", 10),
-    Key(("escape",), "esc", "cancel", "escape", "leave; end the running reply", "running", 12),
-    Key(("a", "enter"), "a", "ask", "ask", "ask the next turn (enter too)", "steering", 14),
-    Key(("c",), "c", "colour", "colour", "what the colours mean, in turn", "always", 20),
+    Key(("escape",), "esc", "cancel", "escape", "leave, or end the reply", "running", 12),
+    Key(("a", "enter"), "a", "ask", "ask", "ask the next turn; or enter", "steering", 14),
+    Key(("c",), "c", "colour", "colour", "other colours for tokens", "always", 20),
     Key(("f",), "f", "follow", "follow", "follow the newest text", "behind", 16),
     Key(("z",), "z", "zoom", "zoom", "the text in full height", "always", 24),
     Key(
@@ -59,7 +59,7 @@ LIVE: Final = (
     Key(("e",), "e", "error", "error", "what failed, in full", "failed", 18),
     Key(("up", "k"), "↑ ↓", "", "up", "scroll the text", "always"),
     Key(("down", "j"), "↓", "", "down", "", "always"),
-    Key(("pageup",), "pgup pgdn", "", "page_up", "by pages; home, end: all the way", "always"),
+    Key(("pageup",), "pgup pgdn", "", "page_up", "by pages; home and end", "always"),
     Key(("pagedown",), "pgdn", "", "page_down", "", "always"),
     Key(("home", "g"), "home", "", "home", "", "always"),
     Key(("end", "G", "upper_g"), "end", "", "follow", "", "always"),

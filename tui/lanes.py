@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isnan, log10
+from math import floor, isnan, log10
 from typing import Final
 
 from phasetop.metrics import Band, Phase
@@ -254,13 +254,10 @@ def batches_of(progress: Iterable[tuple[int, int]]) -> tuple[Batch, ...]:
 
 
 def nice_top(value: float) -> float:
-    """The smallest of 1, 2, 4, 8, 10 × a power of ten that is not below ``value``."""
-    if value <= 0:
-        return 1.0
-    power = 10.0 ** int(log10(value))
-    if power > value:
-        power /= 10
-    return next(n * power for n in (1, 2, 4, 8, 10, 20) if n * power >= value)
+    """The top of a linear axis: five times the smallest of 1, 2, 3, 4, 5, 6, 8 × a power of ten that reaches ``value``."""
+    fifth = max(value, 1e-3) / 5
+    power = 10.0 ** floor(log10(fifth))
+    return 5 * power * next(n for n in (1, 2, 3, 4, 5, 6, 8, 10, 20) if n * power >= fifth * 0.999999)
 
 
 def batch_cells(batches: Sequence[Batch], span_ns: int, columns: int, rows: int, top_per_s: float) -> tuple[DotRow, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 MARGIN: Final = 1
 PLOT_X: Final = 10
@@ -44,6 +44,9 @@ class Rect:
         return self.x + self.width
 
 
+Lane = Literal["phases", "gap", "machine", "ruler"]
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The panes' places; None: the pane is dropped at this size."""
@@ -55,7 +58,7 @@ class Layout:
     why: bool  # there is a row for the sentence
     progress_row: int | None  # within the headline; None: progress takes the sentence's row
     header: Rect | None = None
-    trace: Rect | None = None  # phases, marks, gaps, machine lanes, time, at full width
+    trace: Rect | None = None  # phases, marks, gaps, machine lanes, time, one below the other at full width
     plot: Rect | None = None  # the trace's columns that lie on the time axis
     marks: bool = False
     gap_rows: int = 0
@@ -66,11 +69,37 @@ class Layout:
     legend: bool = False
     gutter: int = GUTTER  # 0 where there is no room for one
     rail: Rect | None = None  # figures beside the text
+    second_rail: Rect | None = None  # the turns, on very wide terminals
     block: Rect | None = None  # figures under the text, with the KV bar
     strip: Rect | None = None  # figures under the text in two rows
     notice: Rect | None = None
     ask: Rect | None = None
     keys: Rect | None = None
+
+    @property
+    def values_x(self) -> int | None:
+        """The column of the lanes' figures; None where there is no room for them."""
+        return self.plot.right + 2 if self.plot is not None and self.width >= 50 else None
+
+    @property
+    def lanes(self) -> dict[Lane, Rect]:
+        """The trace's parts."""
+        if self.trace is None:
+            return {}
+        made: dict[Lane, Rect] = {}
+        y = self.trace.y
+        heights: tuple[tuple[Lane, int], ...] = (
+            ("phases", 1 + self.marks),
+            ("gap", self.gap_rows),
+            ("machine", 2 * self.lane_rows),
+            ("ruler", int(self.ruler)),
+        )
+        for name, height in heights:
+            y += name == "machine" and self.lane_gap
+            if height:
+                made[name] = Rect(0, y, self.width, height)
+            y += height
+        return made
 
 
 def layout(width: int, height: int) -> Layout | None:
@@ -153,13 +182,15 @@ def layout(width: int, height: int) -> Layout | None:
     foot -= 1
     notice = Rect(0, foot, width, 1)
     body = Rect(0, y, width, max(1, foot - blanks["text"] - y))
-    rail_rect = None
+    rail_rect = second_rail = None
     text_width = min(width, MARGIN + GUTTER + TEXT_COLUMNS + 1)
     if rail:
         rail_width = 39 if width < 140 else 42
         rail_x = 104 if width >= 200 else width - rail_width - MARGIN
         rail_rect = Rect(rail_x, y, rail_width, max(0, foot - y))
         text_width = min(text_width, rail_x - 4)
+        if width >= 200:
+            second_rail = Rect(152, y, min(46, width - 153), max(0, foot - y))
     return Layout(
         width,
         height,
@@ -178,6 +209,7 @@ def layout(width: int, height: int) -> Layout | None:
         text=Rect(0, body.y, text_width, body.height),
         legend=legend,
         rail=rail_rect,
+        second_rail=second_rail,
         block=block,
         strip=strip,
         notice=notice,
@@ -205,6 +237,7 @@ def zoomed(plain: Layout) -> Layout:
         text=text,
         legend=text.height > 4,
         rail=None,
+        second_rail=None,
         block=None,
         strip=None,
         notice=replace(plain.notice, y=foot),
@@ -272,7 +305,8 @@ def _bands(plan: Layout) -> list[tuple[int, list[int]]]:
     if plan.text is not None:
         bands.append((plan.text.y, []))
         bottom = max(plan.text.bottom, plan.rail.bottom if plan.rail else 0)
-        bands.append((bottom, [plan.text.right, *([plan.rail.x, plan.rail.right] if plan.rail else [])]))
+        rails = [rect for rect in (plan.rail, plan.second_rail) if rect is not None]
+        bands.append((bottom, [plan.text.right, *(edge for rect in rails for edge in (rect.x, rect.right))]))
     bands += [(rect.bottom, []) for rect in (plan.notice, plan.block, plan.strip, plan.ask, plan.keys) if rect is not None]
     bands.append((plan.height, []))
     return sorted(bands, key=lambda band: band[0])

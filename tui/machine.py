@@ -86,7 +86,7 @@ class Machine:
         note: str,
     ) -> Lane:
         levels: tuple[float | None, ...] = (None,) * axis.columns
-        if samples is not None and top:
+        if samples is not None and top and axis.columns:
             lane = self._lanes.setdefault(label, LevelLane())
             levels = tuple(
                 None if each is None else min(1.0, max(0.0, each / top)) for each in lane.update(samples, axis, areas)

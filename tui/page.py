@@ -43,6 +43,8 @@ class Page:
 
 
 BLANK: Final = PageRow()
+SWEPT_FROM: Final = 4
+"""A pane of fewer rows is not swept but scrolled: there is nothing to read below the pen."""
 
 
 def swept(rows: int, height: int) -> tuple[list[tuple[int, bool] | None], int]:
@@ -105,6 +107,10 @@ class Reply:
             last = min(rows, top + height)
             made = [self._row(y, upto, start, colour, fresh=True) for y in range(top, last)]
             return Page((*made, *[BLANK] * (height - len(made))), None, rows, rows - last)
+        if height < SWEPT_FROM:
+            top = max(0, rows - height)
+            made = [self._row(y, upto, start, colour, fresh=True) for y in range(top, rows)]
+            return Page((*made, *[BLANK] * (height - len(made))), (len(made) - 1, wrap.end_column(upto)), rows)
         shown, pen = swept(rows, height)
         made = [BLANK if each is None else self._row(each[0], upto, start, colour, fresh=each[1]) for each in shown]
         return Page(tuple(made), (pen, wrap.end_column(upto)), rows)

@@ -42,13 +42,12 @@ def paint_help(area: Area, frame: Frame) -> None:
         area.right(x + 9, y, key.label)
         area.put(x + 11, y, fit(key.help, area.width // columns - 13), "soft")
     y = 2 + per
-    area.put(1, y, "colours", "soft")
     for role, swatch, text in INTRO:
-        area.put(10, y, swatch, "ground", role)
-        area.put(16, y, fit(text, area.width - 17), "soft")
+        area.put(1, y, swatch, "ground", role)
+        area.put(6, y, fit(text, area.width - 7), "soft")
         y += 1
     area.put(1, y, "gap ms", "soft")
-    x = gap_scale(area, 10, y, frame)
+    x = gap_scale(area, 9, y, frame)
     area.put(x + 2, y, fit("steps of this turn's median", max(0, area.width - x - 3)), "faint")
     y += 2
     for line in figure_lines(frame)[: max(0, area.height - y)]:

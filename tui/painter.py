@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from phasetop.tui import footer, header, headline, rail, textpane, trace
+from phasetop.tui import footer, gappane, header, headline, machinepane, rail, textpane, trace, turns
 from phasetop.tui.cells import Area, Canvas
 from phasetop.tui.failure import Failure
 from phasetop.tui.frame import Frame
 from phasetop.tui.keys import Screen
 from phasetop.tui.layout import Layout, Rect
 
-_PARTS: Final = {"headline": ("figures",), "trace": ("trace", "machine"), "text": ("text",), "figures": ("figures",)}
+_PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "headline": ("figures",),
+    "phases": ("trace",),
+    "gap": ("trace",),
+    "machine": ("machine",),
+    "text": ("text",),
+    "figures": ("figures",),
+    "turns": ("turns",),
+}
 """Which parts of the Frame a pane shows: it stands for their failures."""
 
 
@@ -38,9 +46,14 @@ def paint(canvas: Canvas, frame: Frame, layout: Layout) -> dict[str, Failure]:
     screen: Screen = "ask" if frame.view.ask.focused else "live"
     pane("headline", layout.headline, lambda area: headline.paint(area, frame, layout))
     pane("header", layout.header, lambda area: header.paint(area, frame))
-    pane("trace", layout.trace, lambda area: trace.paint(area, frame, layout))
+    lanes = layout.lanes
+    pane("phases", lanes.get("phases"), lambda area: trace.paint(area, frame, layout))
+    pane("gap", lanes.get("gap"), lambda area: gappane.paint(area, frame, layout))
+    pane("machine", lanes.get("machine"), lambda area: machinepane.paint(area, frame, layout))
+    pane("ruler", lanes.get("ruler"), lambda area: trace.paint_ruler(area, frame, layout))
     pane("text", layout.text, lambda area: textpane.paint(area, frame, layout))
     pane("figures", layout.rail, lambda area: rail.paint(area, frame))
+    pane("turns", layout.second_rail, lambda area: turns.paint(area, frame))
     pane("figures", layout.block, lambda area: rail.paint_block(area, frame))
     ask_key = layout.ask is None and frame.view.steers and not frame.view.ask.focused
     pane("figures", layout.strip, lambda area: rail.paint_strip(area, frame, ask_key=ask_key))

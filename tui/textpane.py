@@ -23,7 +23,7 @@ INTRO: Final[tuple[tuple[Role, str, str], ...]] = (
 def paint(area: Area, frame: Frame, layout: Layout) -> None:
     """Draw legend and rows."""
     top = 0
-    if layout.legend:
+    if layout.legend and frame.page_kind != "none":
         _legend(area, frame)
         top = 1
     rows = area.area(0, top, area.width, area.height - top)
@@ -49,14 +49,9 @@ def _rows(area: Area, frame: Frame, page: Page, gutter: int) -> None:
 
 def _legend(area: Area, frame: Frame) -> None:
     if frame.page_kind != "reply":
-        if frame.page_kind == "prompt":
-            read = frame.page.pen is not None
-            area.line(
-                1,
-                0,
-                ("prompt", "soft"),
-                *((("   token  ", "faint"), ("read", "gap3"), ("   to come", "faint")) if read else ()),
-            )
+        x = area.line(1, 0, ("prompt", "soft"))
+        if frame.page.pen is not None:
+            area.line(x, 0, ("   token  ", "faint"), ("read", "gap3"), ("   ▌", "prefill"), ("to come", "faint"))
         return
     match frame.view.colour:
         case "gap":
@@ -107,6 +102,6 @@ def _intro(area: Area, frame: Frame, layout: Layout) -> None:
         area.put(1, 0, "what you will see", "soft")
         for y, (role, swatch, text) in enumerate(INTRO, 1):
             area.put(1, y, swatch, "ground", role)
-            area.put(7, y, text, "soft")
+            area.put(6, y, text, "soft")
     elif frame.state in ("ready", "starting"):
         area.put(1, 0, "—  no request yet", "faint")

@@ -93,8 +93,8 @@ AREA_OF: Final[dict[Accent, Role]] = {
 BAND_CHARS: Final[dict[Accent, str]] = {"queue": ".", "load": "=", "prefill": "▒", "decode": "█"}
 """What bands and areas are made of where there is no colour."""
 
-_FROM = "█▉▊▋▌▍▎▏■▁▂▃▄▅▆▇▒▨░□·…▲●○◆│┃┊─━╍▸▶—–≤×÷±°→←↑↓�’‘“”"
-_TO = "#########.:-=+*#%%--..^*o*|||-=->>--<x/~ ><^v?''" + '""'
+_FROM = "█▉▊▋▍▎■▌▏▁▂▃▄▅▆▇▒▨░□·…▲●○◆│┃┊─━╍▸▶—–≤×÷±°→←↑↓�’‘“”"
+_TO = "#######_|.:-=+*#%%--..^*o*|||-=->>--<x/~ ><^v?''" + '""'
 _ASCII: Final = str.maketrans(_FROM, _TO)
 
 
@@ -140,8 +140,13 @@ class Look:
 
     @property
     def subdues(self) -> bool:
-        """Whether there is a quieter tone of each accent: with 16 colours there is none, and dots are spread instead."""
+        """Whether there is a quieter tone of each accent."""
         return self.depth in ("truecolor", "256")
+
+    @property
+    def spreads(self) -> bool:
+        """Whether areas are drawn with every second column of dots, since their colour cannot be subdued."""
+        return self.depth == "16"
 
     @property
     def on_area(self) -> Role:

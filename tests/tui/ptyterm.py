@@ -113,7 +113,9 @@ class Terminal:
             if not self.pump(0.02) or time.monotonic() > end:
                 if true():
                     return
-                raise AssertionError(f"it did not come to that; the screen:\n{self.text}\nthe end: {bytes(self.raw[-400:])!r}")
+                raise AssertionError(
+                    f"it did not come to that; the screen:\n{self.text}\nthe end: {bytes(self.raw[-400:])!r}"
+                )
 
     def until_shown(self, words: str, patience: float = 10.0) -> None:
         """Read until the screen shows these words."""
@@ -195,7 +197,7 @@ def main() -> int:
         terminal.pump(given.seconds)
         took = time.monotonic() - began
         bytes_s, cpu = (len(terminal.raw) - before) / took, (_cpu_of(terminal.pid) - start) / took
-        terminal.send("q")
+        terminal.send("\x03\x03")
         terminal.pump(2)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     print(json.dumps({"bytes_per_s": round(bytes_s), "cpu_percent": round(cpu * 100, 1), "rss_mib": peak}))

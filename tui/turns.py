@@ -1,0 +1,51 @@
+"""The turns: a row each, and a bar each from its own zero on one scale, prefill then decode."""
+
+from __future__ import annotations
+
+from phasetop.figures import UNKNOWN, count, rate, seconds
+from phasetop.tui.cells import Area
+from phasetop.tui.frame import Frame
+from phasetop.tui.kvgauge import about
+
+COLUMNS = (("prompt", 13), ("cached", 21), ("reply", 29), ("first", 36), ("decode", 45))
+"""Headings, and the columns that they and their figures end at."""
+
+
+def paint(area: Area, frame: Frame) -> None:
+    """Draw the newest turns that fit."""
+    if not frame.history:
+        return
+    room = max(1, (area.height - 4) // 2)
+    first = max(0, len(frame.history) - room)
+    shown = frame.history[first:]
+    area.put(0, 0, "turns", "soft")
+    for heading, end in COLUMNS:
+        area.right(end, 0, heading, "faint")
+    for y, measures in enumerate(shown, 1):
+        tokens, ttft = measures.tokens, measures.latency.ttft_ns
+        this = measures.r == frame.r
+        area.put(0, y, str(first + y), "ink" if this else "faint")
+        answer = UNKNOWN if ttft is None else seconds(ttft)[0]
+        figures = (
+            count(tokens.prompt),
+            count(tokens.cached),
+            count(tokens.output),
+            answer,
+            rate(measures.rates.decode_per_s),
+        )
+        for (_, end), figure in zip(COLUMNS, figures, strict=True):
+            area.right(end, y, figure, "ink" if this else "soft")
+    longest = max((measures.phases.wall_ns for measures in shown), default=0)
+    y = len(shown) + 2
+    area.put(0, y, "0", "faint")
+    area.right(area.width, y, about(longest / 1e9), "faint")
+    for measures in shown:
+        y += 1
+        decode = measures.phases.ns("decode") or 0
+        before = measures.phases.wall_ns - decode - (measures.phases.ns("finish") or 0)
+        this = measures.r == frame.r
+        parts = [
+            (float(before), "prefill" if this else "prefill_area", "▄"),
+            (float(decode), "decode" if this else "decode_area", "▄"),
+        ]
+        area.bar(0, y, area.width, max(longest, 1), parts, " ")  # type: ignore[arg-type]
