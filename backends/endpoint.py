@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -60,26 +60,37 @@ class Endpoint:
         base: scheme, host, port and path prefix.
         api_key: sent as a bearer token; may change while the session runs.
         context: TLS for https.
+        proxy: an http proxy's URL.
     """
 
     base: str
     api_key: str | None = None
     context: ssl.SSLContext | None = None
-    _questions: httpx.Client | None = field(default=None, repr=False)
+    proxy: str | None = None
 
     @classmethod
-    def open(cls, typed: str, api_key: str | None, cacert: str | None = None, *, insecure: bool = False) -> Endpoint:
+    def open(
+        cls,
+        typed: str,
+        api_key: str | None,
+        cacert: str | None = None,
+        *,
+        insecure: bool = False,
+        proxy: str | None = None,
+    ) -> Endpoint:
         """The endpoint of a URL as typed.
 
         Raises:
-            UsageError: no URL, or a certificate file that cannot be used.
+            UsageError: no URL, a proxy that is none, or a certificate file that cannot be used.
         """
         base = base_url(typed)
+        if proxy is not None and urlsplit(proxy).scheme not in ("http", "https"):
+            raise UsageError(f"--proxy {printable_url(proxy)}: http://HOST:PORT is expected")
         try:
             context = tls_context(base, cacert, insecure)
         except OSError as error:  # ssl.SSLError is one
             raise UsageError(f"--cacert {cacert}: {error.strerror or error}") from None
-        return cls(base, api_key or _userinfo_key(typed), context)
+        return cls(base, api_key or _userinfo_key(typed), context, proxy)
 
     def headers(self) -> dict[str, str]:
         """What every request carries: the key, if there is one."""
@@ -95,7 +106,7 @@ class Endpoint:
 
     def stream_client(self, wire: Wire) -> httpx.Client:
         """A client of its own for one generation."""
-        return stamped_client(wire, self.context, self.headers())
+        return stamped_client(wire, self.context, self.headers(), self.proxy)
 
     def get(self, path: str, timeout_s: float = QUESTION_TIMEOUT_S) -> httpx.Response:
         """Ask something short. Raises `httpx.HTTPError`."""
@@ -107,7 +118,7 @@ class Endpoint:
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float) -> httpx.Response:
         with (
-            plain_client(self.context, self.headers(), timeout_s) as client,
+            plain_client(self.context, self.headers(), timeout_s, self.proxy) as client,
             client.stream(method, self.url(path), json=body) as response,
         ):
             parts: list[bytes] = []

@@ -19,6 +19,7 @@ from phasetop.backends.server_errors import explain_connection, explain_status, 
 from phasetop.backends.stamped import Wire
 
 _RETRY_S: Final = 0.1
+_PROXIES: Final = ("nginx", "openresty", "caddy", "envoy", "traefik", "haproxy", "cloudflare", "apache", "istio")
 _ERROR_BODY_BYTES: Final = 256 * 1024
 
 
@@ -102,7 +103,7 @@ class Generation:
                 t = recorder.at(wire.t_ns)
                 if response.status_code != 200:
                     return self._refused(response, request, first=first)
-                if request.headers_mean_slot:
+                if request.headers_mean_slot and not self._through_proxy(response):
                     recorder.emit(ev.State(t=t, s="headers", r=r))
                 self._stream(response, request)
                 return False
@@ -116,6 +117,11 @@ class Generation:
                     fault = ev.Fault(status=fault.status, code=detail[0], text=detail[1])
                 self._end("error", fault=fault, detail=detail[0] if detail else None)
             return False
+
+    def _through_proxy(self, response: httpx.Response) -> bool:
+        """Whether somebody stands between: then the headers' time is theirs, and means no slot."""
+        by = response.headers.get("server", "").lower()
+        return self._endpoint.proxy is not None or "via" in response.headers or by.startswith(_PROXIES)
 
     def _stream(self, response: httpx.Response, request: HttpRequest) -> None:
         recorder, wire, parser = self._recorder, self._wire, request.parser

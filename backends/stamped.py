@@ -199,24 +199,36 @@ class _Network(httpcore.SyncBackend):
 class _Transport(httpx.HTTPTransport):
     """httpx has no parameter for a network backend: replace the pool, and keep httpx's mapping of errors."""
 
-    def __init__(self, wire: Wire, context: ssl.SSLContext | None) -> None:
+    def __init__(self, wire: Wire, context: ssl.SSLContext | None, proxy: str | None) -> None:
         verify: ssl.SSLContext | bool = context if context is not None else False
         super().__init__(verify=verify)
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=context, network_backend=_Network(wire), max_keepalive_connections=0, http2=False
+        network = _Network(wire)
+        if proxy is None:
+            self._pool = httpcore.ConnectionPool(ssl_context=context, network_backend=network, max_keepalive_connections=0)
+            return
+        via = httpx.Proxy(proxy)
+        self._pool = httpcore.HTTPProxy(
+            proxy_url=httpcore.URL(scheme=via.url.raw_scheme, host=via.url.raw_host, port=via.url.port, target=b"/"),
+            proxy_auth=via.raw_auth,
+            ssl_context=context,
+            network_backend=network,
+            max_keepalive_connections=0,
         )
 
 
-def stamped_client(wire: Wire, context: ssl.SSLContext | None, headers: dict[str, str] | None = None) -> httpx.Client:
-    """A client for one generation: a fresh connection, stamped reads, no read timeout, no proxy, no compression.
+def stamped_client(
+    wire: Wire, context: ssl.SSLContext | None, headers: dict[str, str] | None = None, proxy: str | None = None
+) -> httpx.Client:
+    """A client for one generation: a fresh connection, stamped reads, no read timeout, no compression.
 
     Args:
         wire: receives the stamps.
         context: for https; None where the URL is plain http (loading the certificates costs 20 ms).
         headers: sent with the request (the key among them).
+        proxy: an http proxy's URL; None: none, whatever the environment says.
     """
     return httpx.Client(
-        transport=_Transport(wire, context),
+        transport=_Transport(wire, context, proxy),
         trust_env=False,
         follow_redirects=False,
         timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
@@ -225,16 +237,18 @@ def stamped_client(wire: Wire, context: ssl.SSLContext | None, headers: dict[str
 
 
 def plain_client(
-    context: ssl.SSLContext | None, headers: dict[str, str] | None = None, timeout_s: float = 5.0
+    context: ssl.SSLContext | None,
+    headers: dict[str, str] | None = None,
+    timeout_s: float = 5.0,
+    proxy: str | None = None,
 ) -> httpx.Client:
-    """A client for questions beside a generation (props, tokenize, health): its own connections, a timeout, no proxy."""
+    """A client for questions beside a generation (props, tokenize, health): its own connections, a timeout."""
     return httpx.Client(
-        verify=context if context is not None else False,
         trust_env=False,
         follow_redirects=False,
         timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
         headers={"accept-encoding": "identity", **(headers or {})},
-        transport=httpx.HTTPTransport(verify=context if context is not None else False, retries=0),
+        transport=httpx.HTTPTransport(verify=context if context is not None else False, proxy=proxy),
     )
 
 

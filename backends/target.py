@@ -42,6 +42,7 @@ class Wanted:
     api_key: str | None
     cacert: str | None
     insecure: bool
+    proxy: str | None = None
 
 
 class Target:
@@ -186,7 +187,7 @@ class Target:
 
     def _connect(self, url: str, model: str | None, kind: str | None = None) -> None:
         wanted, recorder = self._wanted, self._recorder
-        endpoint = Endpoint.open(url, wanted.api_key, wanted.cacert, insecure=wanted.insecure)
+        endpoint = Endpoint.open(url, wanted.api_key, wanted.cacert, insecure=wanted.insecure, proxy=wanted.proxy)
         self.endpoint = endpoint
         first = True
         while not self._closing.is_set():
@@ -244,4 +245,5 @@ def wanted_from(command: Mapping[str, Any]) -> Wanted | None:
         api_key=command.get("api_key"),
         cacert=tls.get("cacert"),
         insecure=bool(tls.get("insecure")),
+        proxy=command.get("proxy"),
     )

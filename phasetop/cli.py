@@ -77,6 +77,7 @@ def _run_options(command: F) -> F:
         option("--api-key", envvar=["PHASETOP_API_KEY", "LLAMA_API_KEY"], help="The server's key (also LLAMA_API_KEY)."),
         option("--cacert", metavar="FILE", help="Trust these authorities (also SSL_CERT_FILE)."),
         option("--insecure", is_flag=True, help="Do not check the server's certificate."),
+        option("--proxy", metavar="URL", help="Go through this http proxy (none is used otherwise)."),
         option("--record", metavar="[NAME|PATH]", help="Keep the session; a name or a path only after =."),
         option("--redact", is_flag=True, help="Record lengths instead of texts."),
         option("--json", "as_json", metavar="[compact]", help="Print one JSON object instead of the summary."),

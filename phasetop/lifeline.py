@@ -52,6 +52,7 @@ class Start:
     api_key: str | None = None
     cacert: str | None = None
     insecure: bool = False
+    proxy: str | None = None
     on_gone: Literal["stop", "finish"] = "stop"
     redact: bool = False
 
@@ -98,6 +99,7 @@ class Lifeline:
             engine=start.engine,
             api_key=start.api_key,
             tls={"cacert": start.cacert, "insecure": start.insecure},
+            proxy=start.proxy,
             on_gone=start.on_gone,
             redact=start.redact,
         )

@@ -242,6 +242,7 @@ def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any]) 
         api_key=given.get("api_key"),
         cacert=given.get("cacert"),
         insecure=bool(given.get("insecure")),
+        proxy=given.get("proxy"),
         redact=bool(given.get("redact")),
     )
 

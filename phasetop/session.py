@@ -387,13 +387,13 @@ class Session:
         return begun[-1] if begun else None
 
     def server_of(self, run: Run, cursor: int = LIVE) -> ev.Server | None:
-        """The server that a request went to."""
-        info = run.info.at(cursor) or run.info.at()
+        """The server that a request went to, as far as that was known at the cursor."""
+        info = run.info.at(cursor)
         return self.servers[info.v].at(cursor) if info and info.v is not None and info.v in self.servers else None
 
     def model_of(self, run: Run, cursor: int = LIVE) -> ev.Model | None:
-        """The model that a request ran on."""
-        info = run.info.at(cursor) or run.info.at()
+        """The model that a request ran on, as far as that was known at the cursor."""
+        info = run.info.at(cursor)
         return self.models[info.m].at(cursor) if info and info.m is not None and info.m in self.models else None
 
 

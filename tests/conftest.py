@@ -273,6 +273,7 @@ class Collected:
         command = self.lifeline.ask(messages=messages, prompt=prompt, **more)
         control = self.until(lambda s: next((c for c in s.controls.items if c.id == command), None))
         assert control.ok, control.why
+        self.until(lambda s: control.r in s.runs)
         return int(control.r)
 
     def ended(self, r: int = 0, limit_s: float = 60.0) -> Run:

@@ -200,3 +200,18 @@ def test_a_password_in_the_url_is_the_key_and_is_shown_nowhere() -> None:
     assert endpoint.headers() == {"authorization": "Bearer hush"}
     assert "hush" not in endpoint.url("/props")
     assert "hush" not in printable_url("http://me:hush@host:1/x?token=hush")
+
+
+def test_a_proxy_is_used_when_it_is_named(serve: Serve) -> None:
+    """A name that nobody can resolve is reached through it, with stamps."""
+
+    def handler(connection: socket.socket) -> None:
+        connection.sendall(HEAD + b"by proxy")
+
+    proxy = serve(handler).replace("localhost", "127.0.0.1")
+    wire = Wire()
+    with stamped_client(wire, None, proxy=proxy) as client:
+        assert client.get("http://elsewhere.invalid:81/x").content == b"by proxy"
+    assert wire.reads > 0
+    with pytest.raises(UsageError, match="--proxy"):
+        Endpoint.open("http://h:1", None, proxy="socks5://u:hush@h")

@@ -7,9 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import settings
 
 from phasetop import events as ev
 from phasetop.session import Session
+
+settings.register_profile("core", deadline=None)  # a busy machine is no slow code
+settings.load_profile("core")
 
 Build = Callable[..., Session]
 

@@ -26,7 +26,14 @@ def test_the_usual_name_is_date_and_model() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "stem"),
-    [("../../etc/passwd", "etc-passwd"), ("a b", "a-b"), ("-rf", "rf"), ("...", "session"), ("x.phasetop", "x"), ("né", "né")],
+    [
+        ("../../etc/passwd", "etc-passwd"),
+        ("a b", "a-b"),
+        ("-rf", "rf"),
+        ("...", "session"),
+        ("x.phasetop", "x"),
+        ("né", "né"),
+    ],
 )
 def test_a_name_is_a_file_name_and_nothing_more(typed: str, stem: str) -> None:
     assert places.safe_stem(typed) == stem

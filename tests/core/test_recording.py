@@ -85,9 +85,7 @@ def test_bad_and_foreign_lines_are_counted_skipped_and_told_once(tmp_path: Path)
     session = load(write(tmp_path / "a.phasetop", b"".join(lines)))
     assert session.bad_lines == 5
     assert session.runs[0].tokens.text == ["a\u2028b", "é", "🦙"]
-    assert [(n.code, n.text) for n in session.notices.items] == [
-        ("bad-lines", "5 lines could not be read and were skipped")
-    ]
+    assert [(n.code, n.text) for n in session.notices.items] == [("bad-lines", "5 lines could not be read and were skipped")]
 
 
 def test_an_endless_line_does_not_fill_the_memory() -> None:
