@@ -180,9 +180,7 @@ class FrameMaker:
             notice=notice,
             error=None,
             has_probabilities=upto > 0 and not all(isnan(p) for p in run.tokens.logp[max(0, upto - 8) : upto]),
-            history=self._part("turns", lambda: tuple(self._measure(one, cursor) for one in runs), ())
-            if layout.second_rail
-            else (),
+            history=self._part("turns", lambda: self._history(runs, cursor, layout), ()),
             tally=self._gaps[run.r].tally() if run.r in self._gaps else (),
             failed=self._failed,
         )
@@ -194,6 +192,9 @@ class FrameMaker:
         except Exception as error:
             self._failed[name] = Failure.of(error)
             return instead
+
+    def _history(self, runs: list[Run], cursor: int, layout: Layout) -> tuple[Measures, ...]:
+        return tuple(self._measure(one, cursor) for one in runs) if layout.second_rail is not None else ()
 
     def _idle_lanes(self, cursor: int, layout: Layout) -> tuple[Lane, ...]:
         """The machine's figures without a request: there is no time axis to draw on."""

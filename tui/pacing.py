@@ -35,10 +35,13 @@ class Pacer:
 
     waiting_since: float | None = None
     paced: bool = True
+    heard: bool = False  # it has answered once: until then nothing waits for it
 
     def may_draw(self, now: float) -> bool:
         """True unless the terminal still works on the last frame."""
         if self.waiting_since is None:
+            return True
+        if not self.heard and now - self.waiting_since < PATIENCE_S:
             return True
         if now - self.waiting_since < PATIENCE_S:
             return False
@@ -48,11 +51,11 @@ class Pacer:
 
     def drew(self, now: float) -> bool:
         """A frame was sent; True when the terminal is to be asked."""
-        if not self.paced:
+        if not self.paced or self.waiting_since is not None:
             return False
         self.waiting_since = now
         return True
 
     def answered(self) -> None:
         """The terminal has shown the last frame."""
-        self.waiting_since = None
+        self.waiting_since, self.heard = None, True

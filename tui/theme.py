@@ -106,10 +106,12 @@ class Ink(NamedTuple):
     style: str = ""
 
 
-@lru_cache(512)
+_ink = lru_cache(None)(Ink)
+
+
 def ink(fg: Role, bg: Role | None = None, style: str = "") -> Ink:
     """The one `Ink` of these values: equal inks are the same object, which makes comparing rows cheap."""
-    return Ink(fg, bg, style)
+    return _ink(fg, bg, style)
 
 
 PLAIN: Final = ink("ink")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phasetop.figures import UNKNOWN, count, rate, seconds
-from phasetop.tui.cells import Area
+from phasetop.tui.cells import Area, Share
 from phasetop.tui.frame import Frame
 from phasetop.tui.kvgauge import about
 
@@ -26,13 +26,8 @@ def paint(area: Area, frame: Frame) -> None:
         this = measures.r == frame.r
         area.put(0, y, str(first + y), "ink" if this else "faint")
         answer = UNKNOWN if ttft is None else seconds(ttft)[0]
-        figures = (
-            count(tokens.prompt),
-            count(tokens.cached),
-            count(tokens.output),
-            answer,
-            rate(measures.rates.decode_per_s),
-        )
+        counts = (count(tokens.prompt), count(tokens.cached), count(tokens.output))
+        figures = (*counts, answer, rate(measures.rates.decode_per_s))
         for (_, end), figure in zip(COLUMNS, figures, strict=True):
             area.right(end, y, figure, "ink" if this else "soft")
     longest = max((measures.phases.wall_ns for measures in shown), default=0)
@@ -44,8 +39,5 @@ def paint(area: Area, frame: Frame) -> None:
         decode = measures.phases.ns("decode") or 0
         before = measures.phases.wall_ns - decode - (measures.phases.ns("finish") or 0)
         this = measures.r == frame.r
-        parts = [
-            (float(before), "prefill" if this else "prefill_area", "▄"),
-            (float(decode), "decode" if this else "decode_area", "▄"),
-        ]
-        area.bar(0, y, area.width, max(longest, 1), parts, " ")  # type: ignore[arg-type]
+        prefill: Share = (before, "prefill" if this else "prefill_area", "▄")
+        area.bar(0, y, area.width, max(longest, 1), [prefill, (decode, "decode" if this else "decode_area", "▄")], " ")

@@ -1,0 +1,163 @@
+"""The colours hold what the design promises, computed here: WCAG 2 contrast and CIEDE2000 under three kinds of vision."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from math import atan2, cos, degrees, exp, hypot, radians, sin, sqrt
+from typing import get_args
+
+import pytest
+
+from phasetop.tui.terminal import contrast, rgb_of
+from phasetop.tui.theme import PLAIN, ROLES, Look, Role, ink
+
+AREAS = [role for role in ROLES if role.endswith("_area")]
+TEXT = [role for role in ROLES if role not in ("ground", "raised", "rule") and role not in AREAS]
+PHASES: list[Role] = ["queue", "load", "prefill", "decode", "stall"]
+GAPS: list[Role] = ["gap1", "gap2", "gap3", "gap4", "gap5", "gap6", "gap7"]
+PROBABILITIES: list[Role] = ["prob1", "prob2", "prob3", "prob4", "prob5"]
+VISION = {  # Machado, Oliveira, Fernandes 2009, severity 1.0, on linear RGB
+    "normal": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "deutan": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "protan": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+}
+
+
+def xterm(index: int) -> str:
+    """The colour of an xterm-256 index from 16 on."""
+    if index >= 232:
+        return "#" + f"{8 + 10 * (index - 232):02x}" * 3
+    index -= 16
+    return "#" + "".join(f"{(0, 95, 135, 175, 215, 255)[v]:02x}" for v in (index // 36, index // 6 % 6, index % 6))
+
+
+VALUES: dict[str, Callable[[Role], str]] = {
+    "dark": lambda role: ROLES[role].dark,
+    "light": lambda role: ROLES[role].light,
+    "dark 256": lambda role: xterm(ROLES[role].dark_256),
+    "light 256": lambda role: xterm(ROLES[role].light_256),
+}
+
+
+def against(one: str, other: str) -> float:
+    return contrast(rgb_of(one), rgb_of(other))
+
+
+def test_contrast_itself() -> None:
+    assert against("#000000", "#ffffff") == pytest.approx(21.0)
+    assert against("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # WebAIM's well-known grey
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_text_can_be_read_on_the_ground(name: str) -> None:
+    value = VALUES[name]
+    assert min(against(value(role), value("ground")) for role in TEXT) >= 5.0
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_text_can_be_read_on_the_raised_ground_but_for_what_is_reversed(name: str) -> None:
+    value = VALUES[name]
+    assert min(against(value(role), value("raised")) for role in TEXT if role not in ("stall", "gap7")) >= 4.5
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_the_words_in_bands_and_chips_can_be_read(name: str) -> None:
+    value = VALUES[name]
+    assert min(against(value("ground"), value(phase)) for phase in PHASES) >= 5.0
+    assert min(against(value("ink"), value(area)) for area in AREAS) >= 4.5
+    assert min(against(value(area), value("ground")) for area in AREAS) >= 2.49
+
+
+def lab(colour: str, vision: str) -> tuple[float, float, float]:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb_of(colour)]
+    r, g, b = (min(1.0, max(0.0, sum(m * c for m, c in zip(row, linear, strict=True)))) for row in VISION[vision])
+    xyz = (
+        (0.4124564 * r + 0.3575761 * g + 0.1804375 * b) / 0.95047,
+        0.2126729 * r + 0.7151522 * g + 0.0721750 * b,
+        (0.0193339 * r + 0.1191920 * g + 0.9503041 * b) / 1.08883,
+    )
+    x, y, z = (v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116 for v in xyz)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def delta(one: str, other: str, vision: str) -> float:
+    """CIEDE2000."""
+    (l1, a1, b1), (l2, a2, b2) = lab(one, vision), lab(other, vision)
+    cm = (hypot(a1, b1) + hypot(a2, b2)) / 2
+    g = 0.5 * (1 - sqrt(cm**7 / (cm**7 + 25**7)))
+    a1, a2 = a1 * (1 + g), a2 * (1 + g)
+    c1, c2 = hypot(a1, b1), hypot(a2, b2)
+    h1, h2 = degrees(atan2(b1, a1)) % 360, degrees(atan2(b2, a2)) % 360
+    dh = 0.0 if c1 * c2 == 0 else (h2 - h1 + 180) % 360 - 180
+    hm = h1 + h2 if c1 * c2 == 0 else (h1 + dh / 2) % 360
+    lm, cm = (l1 + l2) / 2, (c1 + c2) / 2
+    t = (
+        1
+        - 0.17 * cos(radians(hm - 30))
+        + 0.24 * cos(radians(2 * hm))
+        + 0.32 * cos(radians(3 * hm + 6))
+        - 0.2 * cos(radians(4 * hm - 63))
+    )
+    sl = 1 + 0.015 * (lm - 50) ** 2 / sqrt(20 + (lm - 50) ** 2)
+    sc, sh = 1 + 0.045 * cm, 1 + 0.015 * cm * t
+    rt = -sin(radians(60 * exp(-(((hm - 275) / 25) ** 2)))) * 2 * sqrt(cm**7 / (cm**7 + 25**7))
+    dl, dc, big_h = (l2 - l1) / sl, (c2 - c1) / sc, 2 * sqrt(c1 * c2) * sin(radians(dh / 2)) / sh
+    return sqrt(dl * dl + dc * dc + big_h * big_h + rt * dc * big_h)
+
+
+@pytest.mark.parametrize("vision", VISION)
+@pytest.mark.parametrize(("name", "scale", "apart"), [("dark", GAPS, 10.5), ("light", GAPS, 10.0), ("dark 256", GAPS, 8.5)])
+def test_neighbouring_steps_of_latency_can_be_told_apart(name: str, scale: list[Role], apart: float, vision: str) -> None:
+    steps = [delta(VALUES[name](a), VALUES[name](b), vision) for a, b in itertools.pairwise(scale)]
+    assert min(steps) >= apart
+
+
+@pytest.mark.parametrize("vision", VISION)
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_neighbouring_probabilities_and_any_two_phases_can_be_told_apart(name: str, vision: str) -> None:
+    value = VALUES[name]
+    assert min(delta(value(a), value(b), vision) for a, b in itertools.pairwise(PROBABILITIES)) >= 11.0
+    assert min(delta(value(a), value(b), vision) for a, b in itertools.combinations(PHASES, 2)) >= 9.5
+
+
+def test_every_role_has_a_colour() -> None:
+    assert set(ROLES) == set(get_args(Role))
+
+
+def test_on_the_terminals_own_ground_no_background_is_sent() -> None:
+    style = Look(painted=False).style(ink("faint"))
+    assert style is not None
+    assert style.bgcolor is None
+    assert Look(painted=False).blank is None
+    painted = Look(painted=True).style(ink("faint"))
+    assert painted is not None
+    assert painted.bgcolor is not None
+
+
+def test_without_colour_bold_reverse_and_underline_are_left() -> None:
+    look = Look(depth="none")
+    for role in ROLES:
+        style = look.style(ink(role, None, "bu"))
+        assert style is not None
+        assert style.color is None
+        assert style.bgcolor is None
+    chip = look.style(ink("ground", "decode", "b"))
+    assert chip is not None
+    assert chip.reverse
+    assert look.style(PLAIN) is None
+
+
+def test_with_sixteen_colours_no_text_is_bright_black_nor_plain_blue_on_dark() -> None:
+    for role in TEXT:
+        assert ROLES[role].dark_16 not in ("bright_black", "blue", "black"), role
+        if role != "queue":
+            assert ROLES[role].light_16 not in ("bright_black", "white", "bright_white"), role
+
+
+def test_in_ascii_every_cell_keeps_its_width() -> None:
+    look = Look(ascii=True)
+    shown = "█▌▁▅▒▨░□■·▲●│━╍—…×é日"
+    assert look.glyphs(shown) == "#_.+%%--#.^*|=--.x???"
+    assert look.glyphs("⠀⠁⠃⣿") == " .:|"
+    assert Look().glyphs(shown) is shown

@@ -1,0 +1,115 @@
+"""What the view says of a session beside its figures: who answers, what is new, what was asked. Pure, as of a cursor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from phasetop import events as ev
+from phasetop.session import Run, Session
+from phasetop.tui.lanes import SECOND_NS
+from phasetop.tui.tokentext import drawable
+
+NOTICE_NS: Final = 8 * SECOND_NS
+"""A notice stands so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Who answers: names as the session has them."""
+
+    model: str | None = None
+    quant: str | None = None
+    server: str | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One row of news."""
+
+    text: str
+    level: str
+    count: int = 1
+
+
+def newest_notice(session: Session, run: Run | None, cursor: int) -> Notice | None:
+    """The news of the last eight seconds: the newest, and how many there are."""
+    fresh = [n for n in session.notices.until(cursor)[-20:] if cursor - n.t < NOTICE_NS]
+    stall = None
+    if run is not None:
+        tokens, upto = run.tokens, run.tokens.index(cursor)
+        stall = next((i for i in reversed(tokens.stalls) if i < upto), None)
+        if stall is not None and cursor - tokens.t[stall] >= NOTICE_NS:
+            stall = None
+        if stall is not None and (not fresh or tokens.t[stall] >= fresh[-1].t):
+            sent = run.states.items[0].t if run.states.items else tokens.t[0]
+            at = (tokens.t[stall] - tokens.gap_ns[stall] - sent) / 1e9
+            return Notice(f"{tokens.gap_ns[stall] / 1e6:,.0f} ms without a token at {at:.2f} s", "stall", len(fresh) + 1)
+    if not fresh:
+        return None
+    return Notice(fresh[-1].text, fresh[-1].level, len(fresh) + (stall is not None))
+
+
+def loading_since(session: Session, cursor: int) -> int | None:
+    """Since when the server has been loading; None where it is not."""
+    since: int | None = None
+    for state in session.server_states.until(cursor):
+        if state.s in ("starting", "loading"):
+            since = state.t if since is None else since
+        else:
+            since = None
+    return since
+
+
+def why_nothing(session: Session, cursor: int) -> str | None:
+    """Why no request can run: the last error that was told, or the end of the session."""
+    errors = [n.text for n in session.notices.until(cursor) if n.level == "error"]
+    if errors:
+        return errors[-1]
+    if session.bye is not None and session.bye.t <= cursor:
+        return "the session ended before anything was asked"
+    return None
+
+
+_SERVERS: Final = {"llamacpp": "llama-server", "ollama": "Ollama", "embedded": "embedded", "openai": "OpenAI API"}
+
+
+def facts_of(session: Session, run: Run | None, cursor: int) -> Facts:
+    """Names for the header: of the request, else of what is known so far."""
+    server = session.server_of(run, cursor) if run else next((v.at(cursor) for v in session.servers.values()), None)
+    model = session.model_of(run, cursor) if run else None
+    if model is None:
+        model = next((m.at(cursor) for m in session.models.values()), None)
+    cards = [d.at(cursor) for d in session.devices.values()]
+    names = [card.name for card in cards if card is not None and card.d != 0 and card.name]
+    device = None
+    if names:
+        device = names[0] if len(names) == 1 else f"{len(names)} × {names[0]}"
+    elif server is not None and server.local:
+        threads = server.options.get("threads") if server.options else None
+        device = f"CPU, {threads.value} threads" if threads is not None else "CPU"
+    kind = None
+    if server is not None:
+        kind = _SERVERS.get(server.backend or "", server.backend or "server")
+        if server.version and server.backend != "embedded":
+            kind = f"{kind} {server.version}"
+    return Facts(model.name if model else None, model.quant if model else None, kind, device)
+
+
+def prompt_pieces(pieces: list[str | int | dict[str, str]]) -> list[str]:
+    """The prompt's tokens as they are drawn; bytes that are no whole UTF-8 as ``�``."""
+    return [drawable(piece) if isinstance(piece, (str, int)) else "�" for piece in pieces]
+
+
+def asked_text(info: ev.Request | None) -> ev.Text:
+    """What was asked, in the user's words: the last message, or the raw prompt."""
+    if info is None:
+        return ""
+    if info.prompt is not None:
+        return info.prompt
+    for message in reversed(info.messages or []):
+        content = message.get("content")
+        if message.get("role") == "user" and isinstance(content, (str, int)):
+            return content
+    return ""
