@@ -81,7 +81,7 @@ def view(source: Source, *, lifeline: Lifeline | None = None, options: Options |
 
     Returns:
         0; 1 where the last request ended in an error or was cut; 130 after ctrl-C twice; 143 after SIGTERM; 129 after
-        SIGHUP.
+        SIGHUP (then stdin, stdout and stderr lead nowhere).
 
     Raises:
         PhasetopError: the source cannot be read on.
@@ -104,6 +104,8 @@ def view(source: Source, *, lifeline: Lifeline | None = None, options: Options |
             raise
     finally:
         app.ended()
+        if app.status == EXIT_HUNG_UP:
+            _let_go()
         if lifeline is not None:
             lifeline.stop()
     if app.error is not None:
@@ -319,6 +321,14 @@ class ViewApp(App[None], inherit_bindings=False):
     def on_mouse_scroll_down(self) -> None:
         """The wheel scrolls the text."""
         self.controls.scroll(3)
+
+
+def _let_go() -> None:
+    """The terminal is gone: what is still written to it goes nowhere, instead of failing."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
 
 
 def _leave_by_force(status: int, modes: list[Any]) -> None:

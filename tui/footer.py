@@ -81,8 +81,11 @@ def paint_ask(area: Area, frame: Frame) -> None:
         area.reverse(x + 1 + view.ask.caret, 0)
 
 
-def paint_keys(area: Area, frame: Frame, screen: Screen) -> None:
-    """The keys that matter here."""
+def paint_keys(area: Area, frame: Frame, screen: Screen, *, message_here: bool = False) -> None:
+    """The keys that matter here; with ``message_here`` the view's message stands instead while there is one."""
+    if message_here and frame.view.message is not None:
+        area.put(1, 0, fit(harmless(frame.view.message, newlines=False), area.width - 2), "ink")
+        return
     x = 1
     for key in row_of(screen, situation(frame), area.width - 2):
         x = area.line(x, 0, (key.label, "ink"), (" " + key.word, "faint")) + 3

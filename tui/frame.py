@@ -119,9 +119,8 @@ class FrameMaker:
         measures = None if run is None else self._part("figures", lambda: self._measure(run, cursor), None)
         if run is None or measures is None:
             error = why_nothing(session, cursor) if run is None else None
-            state: State = (
-                "failed" if error else "load" if loading is not None else "ready" if session.servers else "starting"
-            )
+            known = any(server.at(cursor) is not None for server in session.servers.values())
+            state: State = "failed" if error else "load" if loading is not None else "ready" if known else "starting"
             return Frame(
                 cursor=cursor,
                 view=view,

@@ -61,5 +61,5 @@ def paint(canvas: Canvas, frame: Frame, layout: Layout) -> dict[str, Failure]:
     if ask_at is not layout.notice:
         pane("notice", layout.notice, lambda area: footer.paint_notice(area, frame))
     pane("ask", ask_at, lambda area: footer.paint_ask(area, frame))
-    pane("keys", layout.keys, lambda area: footer.paint_keys(area, frame, screen))
+    pane("keys", layout.keys, lambda area: footer.paint_keys(area, frame, screen, message_here=ask_at is layout.notice))
     return failed

@@ -280,6 +280,7 @@ class Wire:
     def __init__(self, source: Growing | None = None) -> None:
         self.kept: str | None = None
         self.said: list[tuple[str, object]] = []
+        self.refusal: Exception | None = None
         self._source = source
 
     def ask(self, text: str) -> None:
@@ -302,6 +303,8 @@ class Wire:
     def keep(self, name: str | None) -> str:
         """Keep it."""
         self.said.append(("keep", name))
+        if self.refusal is not None:
+            raise self.refusal
         self.kept = name or "2026-11-30-SmolLM2-135M"
         return self.kept
 

@@ -1,0 +1,147 @@
+"""The Frame: the same live and in replay, the right state at each moment, and unharmed by an error in a part."""
+
+from __future__ import annotations
+
+import pytest
+
+from phasetop import events as ev
+from phasetop.session import Session
+from phasetop.tui import frame as frames
+from phasetop.tui.facts import Notice
+from phasetop.tui.frame import Frame, FrameMaker
+from phasetop.tui.layout import Layout, layout
+from phasetop.tui.view import View
+from tests.tui.fabricate import MS, Growing, S, Script, Turn, ask, opening, sample, scripted, session_of
+
+
+def plan(width: int = 120, height: int = 36) -> Layout:
+    made = layout(width, height)
+    assert made is not None
+    return made
+
+
+def frame_of(session: Session, cursor: int, view: View | None = None, size: tuple[int, int] = (120, 36)) -> Frame:
+    return FrameMaker(session).frame(cursor, plan(*size), view or View())
+
+
+def whole() -> list[ev.Event]:
+    script = opening()
+    ask(script, 0, Turn(tokens=120, think=30, stall_at=60, logprobs=True))
+    ask(script, 1, Turn(tokens=90, gap_ms=30, cached=300, prompt=700), at_ms=700)
+    return sample(script).sorted()
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24), (200, 60), (20, 5)])
+def test_live_and_replay_are_the_same_frame(size: tuple[int, int]) -> None:
+    events = whole()
+    recorded = session_of(events)
+    clock = [0]
+    source = Growing(events, clock)
+    live, replay = FrameMaker(source.session), FrameMaker(recorded)
+    for cursor in range(0, recorded.last_t + S, 137 * MS):
+        clock[0] = cursor
+        source.poll()
+        seen = live.frame(cursor, plan(*size), View())
+        assert not seen.failed
+        assert seen == replay.frame(cursor, plan(*size), View())
+        assert seen == frame_of(recorded, cursor, size=size)
+
+
+def test_going_back_shows_what_was_shown() -> None:
+    session = session_of(whole())
+    maker = FrameMaker(session)
+    cursors = [2 * S, 1 * S, 4 * S, 600 * MS, session.last_t]
+    assert [maker.frame(c, plan(), View()) for c in cursors] == [frame_of(session, c) for c in cursors]
+
+
+def test_figures_move_at_beats_and_at_once_when_the_phase_changes() -> None:
+    session = session_of(whole())
+    maker = FrameMaker(session)
+    first = session.runs[0].tokens.t[0]
+    at = {frames.numbers_at(session.runs[0], cursor) for cursor in range(first + 10 * MS, first + 1000 * MS, 10 * MS)}
+    assert at <= {first, *range(0, session.last_t, 500 * MS)}
+    assert maker.frame(first - 1, plan(), View()).state == "prefill"
+    assert maker.frame(first, plan(), View()).state == "decode"
+
+
+@pytest.mark.parametrize(
+    ("state", "at_s", "chip"),
+    [
+        ("empty", 0.01, "starting"),
+        ("empty", 1.0, "ready"),
+        ("loading", 1.0, "load"),
+        ("unreachable", 1.0, "failed"),
+        ("error", 5.0, "failed"),
+        ("prefill", 2.0, "prefill"),
+        ("run", 2.0, "decode"),
+        ("run", 60.0, "done"),
+    ],
+)
+def test_states(state: str, at_s: float, chip: str) -> None:
+    session = session_of(scripted(state, Turn()))
+    assert frame_of(session, int(at_s * S)).state == chip
+
+
+def test_a_cancelled_request_is_stopped_and_a_cut_one_failed() -> None:
+    for finish, chip in (("cancelled", "stopped"), ("cut", "failed")):
+        session = session_of(ask(opening(), 0, Turn(tokens=20, finish=finish)).sorted())
+        frame = frame_of(session, session.last_t)
+        assert frame.state == chip
+        assert frame.trace is not None
+        assert (frame.trace.broke_at is not None) == (chip == "failed")
+
+
+def test_an_earlier_turn_can_be_shown() -> None:
+    session = session_of(whole())
+    frame = frame_of(session, session.last_t, View(turn=0))
+    assert (frame.r, frame.turn, frame.turns, frame.state) == (0, 1, 2, "done")
+    assert frame_of(session, session.last_t).r == 1
+
+
+def test_an_error_in_one_part_harms_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("made to fail")
+
+    monkeypatch.setattr(frames, "place_bands", broken)
+    session = session_of(whole())
+    frame = frame_of(session, 2 * S)
+    assert set(frame.failed) == {"trace"}
+    assert frame.failed["trace"].kind == "KeyError"
+    assert frame.measures is not None
+    assert frame.page.rows
+
+
+def test_a_notice_stands_for_eight_seconds() -> None:
+    script = opening()
+    script.add(ev.Notice(t=2 * S, code="prompt-cut", level="warn", text="the prompt was cut"))
+    session = session_of(script.sorted())
+    assert frame_of(session, 2 * S - 1).notice is None
+    assert frame_of(session, 9 * S).notice == Notice("the prompt was cut", "warn")
+    assert frame_of(session, 10 * S).notice is None
+
+
+def test_a_stall_is_news() -> None:
+    session = session_of(ask(opening(), 0, Turn(tokens=120, stall_at=60, stall_ms=300)).sorted())
+    tokens = session.runs[0].tokens
+    frame = frame_of(session, tokens.t[tokens.stalls[0]] + S)
+    assert frame.notice is not None
+    assert frame.notice.level == "stall"
+    assert f"{tokens.gap_ns[tokens.stalls[0]] / 1e6:.0f} ms without a token" in frame.notice.text
+
+
+def test_no_token_is_shown_before_it_came() -> None:
+    session = session_of(whole())
+    tokens = session.runs[0].tokens
+    frame = frame_of(session, tokens.t[10], View(colour="plain"))
+    text = "".join(run for row in frame.page.rows for run, _ in row.runs)
+    assert text == "".join(str(t) for t in tokens.text[:11]).replace("\n", "")
+
+
+def test_redacted_text_is_dots() -> None:
+    script = Script()
+    script.add(*opening().events)
+    script.add(ev.Request(t=S, r=0, v=0, m=0, messages=[{"role": "user", "content": 12}]))
+    script.add(ev.State(t=S, r=0, s="sent"), ev.Tok(t=2 * S, r=0, x=4), ev.Tok(t=2 * S + MS, r=0, x=2))
+    session = session_of(script.sorted())
+    assert frame_of(session, S + 100 * MS).page.rows[0].runs[0][0] == "·" * 12
+    assert frame_of(session, 3 * S).page.rows[0].runs[0][0] == "······"

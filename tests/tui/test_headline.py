@@ -1,0 +1,69 @@
+"""The words on top: what is measured, and no claim beyond it."""
+
+from __future__ import annotations
+
+import re
+
+from phasetop import events as ev
+from phasetop.session import Session
+from phasetop.tui.frame import Frame, FrameMaker
+from phasetop.tui.headline import shorten, words_of
+from phasetop.tui.layout import layout
+from phasetop.tui.view import View
+from tests.tui.fabricate import MS, S, Turn, ask, opening, sample, scripted, session_of
+
+
+def frame_of(session: Session, cursor: int, steers: bool = True) -> Frame:
+    plan = layout(120, 36)
+    assert plan is not None
+    return FrameMaker(session).frame(cursor, plan, View(steers=steers))
+
+
+def test_prefill_counts_only_new_tokens() -> None:
+    turn = Turn(prompt=1100, cached=100, prefill_ms=4000, batches=4, tokens=2)
+    words = words_of(frame_of(session_of(ask(opening(), 0, turn).sorted()), 3 * S))
+    assert words.limit == "reading the prompt"
+    assert words.why.startswith("500 of 1,000 new tokens are read, 100 came from the cache. First token in about ")
+
+
+def test_decode_says_how_often_a_token_comes_and_what_the_machine_does() -> None:
+    words = words_of(frame_of(session_of(scripted("run", Turn(tokens=300, gap_ms=15))), 4 * S))
+    assert re.fullmatch(r"a token every 1[45]\.\d ms", words.limit)
+    assert "of 2 cores busy; the server holds 214 MiB; " in words.why
+    assert "bound" not in words.limit + words.why
+
+
+def test_several_tokens_a_line_are_called_chunks() -> None:
+    session = session_of(ask(opening(), 0, Turn(tokens=60, per_line=3)).sorted())
+    assert words_of(frame_of(session, 1200 * MS)).limit.startswith("a chunk every ")
+
+
+def test_a_summary_at_the_end() -> None:
+    session = session_of(ask(opening(), 0, Turn(tokens=100)).sorted())
+    words = words_of(frame_of(session, session.last_t + S))
+    assert words.limit.startswith("0.42 s to the first token, 100 tokens in 1.")
+    assert words.why == "It ended by itself. a or enter asks the next turn."
+    assert words_of(frame_of(session, session.last_t + S, steers=False)).why == "It ended by itself."
+
+
+def test_the_servers_error_is_one_line() -> None:
+    script = opening()
+    ask(script, 0, Turn(error="no room:\n\n  the context is full"))
+    session = session_of(sample(script).sorted())
+    words = words_of(frame_of(session, session.last_t))
+    assert words.limit == "no room: the context is full (HTTP 500)"
+
+
+def test_a_refused_key_says_what_to_do() -> None:
+    script = opening()
+    script.add(ev.Request(t=S, r=0, v=0, m=0), ev.State(t=S, r=0, s="sent"))
+    script.add(ev.End(t=S + MS, r=0, finish="error", error=ev.Fault(status=401, text="Invalid API Key")))
+    assert "--api-key" in words_of(frame_of(session_of(script.sorted()), 2 * S)).why
+
+
+def test_a_sentence_loses_whole_clauses_first() -> None:
+    sentence = "1.9 of 2 cores busy; the server holds 214 MiB; 902 tokens in its cache."
+    assert shorten(sentence, 80) == sentence
+    assert shorten(sentence, 60) == "1.9 of 2 cores busy; the server holds 214 MiB."
+    assert shorten(sentence, 30) == "1.9 of 2 cores busy."
+    assert shorten(sentence, 10) == "1.9 of 2 …"

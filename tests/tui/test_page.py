@@ -1,0 +1,138 @@
+"""The text pane's content."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phasetop import events as ev
+from phasetop.session import Tokens
+from phasetop.tui.page import PromptText, Reply, gutter_time, swept, token_ink
+from phasetop.tui.theme import ink
+
+MS = 1_000_000
+
+
+def reply_of(texts: list[str], gap_ms: float = 10.0, **keys: object) -> Reply:
+    tokens = Tokens()
+    for i, text in enumerate(texts):
+        tokens.append(ev.Tok(t=int((i + 1) * gap_ms * MS), r=0, x=text, **keys))  # type: ignore[arg-type]
+    reply = Reply(tokens, 20)
+    reply.grow()
+    return reply
+
+
+def shown(reply: Reply, height: int, upto: int | None = None, top: int | None = None) -> list[str]:
+    page = reply.page(len(reply.tokens) if upto is None else upto, height, 0, "gap", top)
+    return ["".join(text for text, _ in row.runs) for row in page.rows]
+
+
+LINES = [f"line {i}\n" for i in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "shows"),
+    [
+        (1, ["0", None, None, None]),
+        (4, ["0", "1", "2", "3"]),
+        (5, ["4", None, "2-", "3-"]),
+        (7, ["4", "5", "6", None]),
+        (8, ["4", "5", "6", "7"]),
+        (9, ["8", None, "6-", "7-"]),
+    ],
+)
+def test_the_page_is_swept_and_a_blank_row_runs_ahead(rows: int, shows: list[str | None]) -> None:
+    page, _ = swept(rows, 4)
+    assert [None if each is None else f"{each[0]}{'' if each[1] else '-'}" for each in page] == shows
+
+
+@given(st.integers(1, 200), st.integers(4, 40))
+def test_the_pen_is_on_the_newest_row(rows: int, height: int) -> None:
+    page, pen = swept(rows, height)
+    assert page[pen] == (rows - 1, True)
+    assert [each for each in page if each is not None and not each[1]] == sorted(
+        each for each in page if each is not None and not each[1]
+    )
+
+
+def test_old_rows_are_grey_and_new_ones_have_their_step() -> None:
+    page = reply_of(LINES[:5]).page(5, 4, 0, "gap", None)
+    assert page.rows[0].runs == (("line 4", ink("gap3")),)
+    assert page.rows[3].runs == (("line 3", ink("faint")),)
+
+
+def test_a_scrolled_page_is_an_ordinary_one() -> None:
+    reply = reply_of(LINES)
+    assert shown(reply, 4, top=2) == ["line 2", "line 3", "line 4", "line 5"]
+    assert reply.page(10, 4, 0, "gap", 2).below == 5  # four lines and the empty row after the last line end
+    assert reply.page(10, 4, 0, "gap", None).total == 11
+
+
+def test_few_rows_are_scrolled_not_swept() -> None:
+    assert shown(reply_of(LINES[:5]), 2) == ["line 4", ""]
+
+
+def test_the_gutter_has_the_time_of_the_rows_first_token() -> None:
+    page = reply_of(["one ", "two\n", "three"], gap_ms=1500).page(3, 5, 0, "gap", None)
+    assert [row.gutter for row in page.rows[:2]] == ["1.50", "4.50"]
+    assert gutter_time(1_234_560_000_000) == "20:34"
+
+
+def test_a_stall_is_reversed_and_in_the_gutter_but_its_blank_is_not() -> None:
+    tokens = Tokens()
+    t = 0
+    for i in range(20):
+        t += 10 * MS if i != 19 else 320 * MS
+        tokens.append(ev.Tok(t=t, r=0, x=" x"))
+    reply = Reply(tokens, 60)
+    reply.grow()
+    row = reply.page(20, 5, 0, "gap", None).rows[0]
+    assert (row.gutter, row.gutter_role) == ("+320", "stall")
+    assert row.runs[-1] == ("x", ink("ground", "gap7"))
+    assert row.runs[-2][0].endswith(" ")
+
+
+@pytest.mark.parametrize(
+    ("logp", "how"),
+    [
+        (-0.01, ink("prob1")),
+        (-0.3, ink("prob2")),
+        (-0.7, ink("prob3")),
+        (-1.7, ink("prob4")),
+        (-3.0, ink("prob5", None, "u")),
+        (None, ink("faint")),
+    ],
+)
+def test_probabilities(logp: float | None, how: object) -> None:
+    tokens = Tokens()
+    tokens.append(ev.Tok(t=0, r=0, x="x", p=logp))
+    assert token_ink(tokens, 0, "probability") == how
+
+
+def test_channels() -> None:
+    tokens = Tokens()
+    for channel in ("answer", "think", "tool"):
+        tokens.append(ev.Tok(t=0, r=0, x="x", c=channel))
+    assert [token_ink(tokens, i, "channel") for i in range(3)] == [ink("answer"), ink("thinking", None, "i"), ink("tool")]
+    assert token_ink(tokens, 1, "gap") == ink("gap3", None, "i")
+
+
+def test_the_prompt_is_shown_around_the_border_between_read_and_to_come() -> None:
+    pieces = [f"w{i} " if i % 5 < 4 else f"w{i}\n" for i in range(100)]
+    page = PromptText(pieces, 40, counted=True).page(52, 6)
+    texts = ["".join(text for text, _ in row.runs) for row in page.rows]
+    assert any("w52" in text for text in texts)
+    border = next(row for row in page.rows if any("w51" in text for text, _ in row.runs))
+    assert [how.fg for _, how in border.runs] == ["gap3", "faint"]
+    assert border.gutter == "50"
+
+
+def test_a_prompt_whose_tokens_are_unknown_is_shown_as_asked() -> None:
+    page = PromptText(["What is love?"], 40, counted=False).page(None, 3)
+    assert page.rows[0].runs == (("What is love?", ink("soft")),)
+    assert page.pen is None
+
+
+def test_an_empty_prompt_does_no_harm() -> None:
+    assert PromptText([], 10, counted=True).page(0, 3).rows[0].runs == ()
