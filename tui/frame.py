@@ -33,7 +33,7 @@ from phasetop.tui.lanes import (
 )
 from phasetop.tui.layout import MARGIN, Layout
 from phasetop.tui.machine import Lane, Machine
-from phasetop.tui.pacing import AREAS_NS, NUMBERS_NS, beat
+from phasetop.tui.pacing import AREAS_NS, MACHINE_NS, NUMBERS_NS, beat
 from phasetop.tui.page import Page, PromptText, Reply
 from phasetop.tui.tokentext import drawable
 from phasetop.tui.view import View
@@ -156,7 +156,7 @@ class FrameMaker:
             if layout.lane_rows:
                 server, areas = session.server_of(run, cursor), phases.end
                 of = server.v if server else None
-                at = min(cursor, areas + SECOND_NS)
+                at = areas if phases.running is None else beat(cursor, MACHINE_NS)
                 lanes = self._part("machine", lambda: self._machine.lanes(session, axis, at, areas, of), ())
         kind: Literal["prompt", "reply"] = "reply" if upto else "prompt"
         page = self._part("text", lambda: self._page(run, measures, upto, layout, view), Page())
@@ -199,7 +199,7 @@ class FrameMaker:
         """The machine's figures without a request: there is no time axis to draw on."""
         if not layout.lane_rows:
             return ()
-        return self._machine.lanes(self._session, Axis(0, SECOND_NS, 0), cursor, cursor, None)
+        return self._machine.lanes(self._session, Axis(0, SECOND_NS, 0), beat(cursor, MACHINE_NS), cursor, None)
 
     def _measure(self, run: Run, cursor: int) -> Measures:
         at = numbers_at(run, cursor)

@@ -21,7 +21,7 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
     if trace is None or measures is None:
         area.put(1, 0, "gap", "soft")
         if values is not None:
-            area.value(values, rows - 1, UNKNOWN, "ms", "not yet")
+            _unknown(area, rows, values, "ms", "not yet")
         return
     if measures.latency.ttft_ns is None and frame.running:
         _batch_lane(area, x, frame, trace, rows, values)
@@ -47,6 +47,13 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
         area.value(values, y, number, unit, name, "ink", "b" if name == "p50" else "")
 
 
+def _unknown(area: Area, rows: int, values: int, unit: str, reason: str) -> None:
+    """A dash; its reason under it where there is a row, since beside the unit there is little room."""
+    area.value(values, max(0, rows - 2), UNKNOWN, unit, "" if rows > 1 else reason)
+    if rows > 1:
+        area.put(values + 8, rows - 1, reason, "faint")
+
+
 def _gap_figure(ns: float, *, fine: bool) -> tuple[str, str]:
     if ns >= 10e9:
         return seconds(int(ns))
@@ -66,8 +73,7 @@ def _batch_lane(area: Area, x: int, frame: Frame, trace: Trace, rows: int, value
     batches = trace.batches
     if not batches:
         if values is not None:
-            told = frame.state not in ("queue", "load")
-            area.value(values, rows - 1, UNKNOWN, "tok/s", ("not told" if told else "not yet") if area.width >= 90 else "")
+            _unknown(area, rows, values, "tok/s", "not yet" if frame.state in ("queue", "load") else "none told yet")
         return
     _dots(area, x, trace.batch_dots, "prefill")
     for row in range(1, rows, 2):

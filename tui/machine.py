@@ -11,7 +11,6 @@ from typing import Final
 from phasetop.figures import memory
 from phasetop.session import Samples, Session
 from phasetop.tui.lanes import SECOND_NS, Axis, LevelLane
-from phasetop.tui.pacing import MACHINE_NS, beat
 
 STALE_NS: Final = 2 * SECOND_NS
 """A figure whose newest sample is older than this is stale."""
@@ -46,9 +45,8 @@ class Machine:
     def __init__(self) -> None:
         self._lanes: dict[str, LevelLane] = {}
 
-    def lanes(self, session: Session, axis: Axis, cursor: int, areas: int, server: int | None) -> tuple[Lane, ...]:
-        """The lanes: areas as of ``areas``, figures as of the last second's beat before ``cursor``; ``server``: whose."""
-        at = beat(cursor, MACHINE_NS)
+    def lanes(self, session: Session, axis: Axis, at: int, areas: int, server: int | None) -> tuple[Lane, ...]:
+        """The lanes: areas up to the moment ``areas``, figures of the second before ``at``; ``server``: whose."""
         return (self._cpu(session, axis, at, areas, server), self._memory(session, axis, at, areas, server))
 
     def _cpu(self, session: Session, axis: Axis, at: int, areas: int, server: int | None) -> Lane:

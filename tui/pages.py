@@ -25,7 +25,6 @@ _EXPLAINED: Final = (
     ("latency.itl_ms", "gap"),
     ("kv.tokens", "KV tokens"),
     ("kv.context", "KV limit"),
-    ("kv.used_bytes", "KV bytes"),
 )
 """The figures of the view, by the paths that `Measures.unknown` and `.sources` have for them."""
 
@@ -60,7 +59,10 @@ def figure_lines(frame: Frame) -> list[Line]:
     measures = frame.measures
     if measures is None:
         return [(("figures", "soft"), ("  none before the first request", "faint"))]
-    lines: list[Line] = []
+    lines: list[Line] = [
+        ((f"{'times':<12}", "soft"), ("ours: when the bytes of each token reached this machine", "faint")),
+        ((f"{'KV bytes':<12}", "soft"), ("— ", "ink"), ("the layout of the model's cache is not known here yet", "faint")),
+    ]
     for path, name in _EXPLAINED:
         why = _under(measures.unknown, path)
         source = _under(measures.sources, path)

@@ -141,7 +141,7 @@ def test_it_may_be_resized_at_any_time() -> None:
 
 def test_every_tile_draws_what_is_on_the_canvas() -> None:
     async def scene() -> None:
-        stage = Stage()
+        stage = Stage(options=Options(hz=5))
         async with stage.app.run_test(size=(120, 36)) as pilot:
             await until_shown(stage, "DECODE")
             for _ in range(5):
