@@ -16,12 +16,19 @@ from phasetop.tui.frame import Frame
 from phasetop.tui.keys import Key, Screen, lookup
 from phasetop.tui.layout import Layout
 from phasetop.tui.lineedit import LineEdit
-from phasetop.tui.page import COLOURS
+from phasetop.tui.page import COLOURS, Colour
 from phasetop.tui.source import Lifeline, Source
 from phasetop.tui.view import AskLine, View
 
 MESSAGE_S: Final = 8.0
 """A message of the view's own stands so long."""
+COLOUR_WORDS: Final[dict[Colour, str]] = {
+    "gap": "colours: how long each token took, beside the usual",
+    "probability": "colours: how probable each token was",
+    "channel": "colours: answer, thinking, tool call",
+    "plain": "no colours",
+}
+"""What is said where no legend stands."""
 TWICE_S: Final = 3.0
 """Two ctrl-C within this time leave."""
 
@@ -65,6 +72,7 @@ class Controls:
         self._view = View(title=title, steers=lifeline is not None)
         self._message: tuple[str, float] | None = None
         self._interrupted_at = -TWICE_S
+        self._legend = True
 
     @property
     def screen(self) -> Screen:
@@ -83,6 +91,7 @@ class Controls:
 
     def view(self, plan: Layout, *, failed: bool) -> View:
         """The view's state as a frame shows it."""
+        self._legend = plan.legend
         text, caret = self.line.shown(max(1, plan.width - 7))
         self._view = replace(
             self._view,
@@ -164,7 +173,11 @@ class Controls:
 
     def do_colour(self) -> None:
         """The next meaning of the tokens' colours."""
-        self._view = replace(self._view, colour=COLOURS[(COLOURS.index(self._view.colour) + 1) % len(COLOURS)])
+        colour = COLOURS[(COLOURS.index(self._view.colour) + 1) % len(COLOURS)]
+        self._view = replace(self._view, colour=colour)
+        if not self._legend:
+            known = colour != "probability" or self.shown is None or self.shown.has_probabilities
+            self.say(COLOUR_WORDS[colour] if known else "colours: probability, which the server was not asked for")
 
     def do_zoom(self) -> None:
         """Give the text all the room, or take it back."""

@@ -55,8 +55,7 @@ def paint(canvas: Canvas, frame: Frame, layout: Layout) -> dict[str, Failure]:
     pane("figures", layout.rail, lambda area: rail.paint(area, frame))
     pane("turns", layout.second_rail, lambda area: turns.paint(area, frame))
     pane("figures", layout.block, lambda area: rail.paint_block(area, frame))
-    ask_key = layout.ask is None and frame.view.steers and not frame.view.ask.focused
-    pane("figures", layout.strip, lambda area: rail.paint_strip(area, frame, ask_key=ask_key))
+    pane("figures", layout.strip, lambda area: rail.paint_strip(area, frame))
     ask_at = layout.ask or (layout.notice if frame.view.ask.focused else None)
     if ask_at is not layout.notice:
         pane("notice", layout.notice, lambda area: footer.paint_notice(area, frame))

@@ -144,18 +144,16 @@ def paint_block(area: Area, frame: Frame) -> None:
         kvgauge.paint_block(inner.area(0, 3, inner.width, 4), frame)
 
 
-def paint_strip(area: Area, frame: Frame, *, ask_key: bool) -> None:
+def paint_strip(area: Area, frame: Frame) -> None:
     """Two rows under the text."""
     kvgauge.paint_row(area.area(0, 0, area.width, 1), frame)
     first, prefill, decode, _ = figures_of(frame)
-    x, room = 1, area.width - (9 if ask_key else 1)
+    x, room = 1, area.width - 1
     for figure in (first, prefill, decode, *_server(frame)):
         width = len(figure.name) + len(figure.number) + len(figure.unit) + 2
         if x + width > room:
             break
         x = area.line(x, 1, (figure.name + " ", "soft"), figure.number, (f" {figure.unit}", "soft")) + 3
-    if ask_key:
-        area.right(area.width - 1, 1, "a ask", "faint")
 
 
 def _paint_time_by_gap(area: Area, frame: Frame) -> None:

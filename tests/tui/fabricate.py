@@ -58,6 +58,10 @@ ones must stay below one. Most libraries double at two thirds.
 """
 
 
+HOSTILE = "\x1b]52;c;QUFB\x07\x1b[2J\x9d0;title\x9c\u202egnp.exe\x1b[6n\x08\r\u2028[/INST][b + [#888888] "
+"""What would drive a terminal, or be taken for markup."""
+
+
 def split(text: str) -> list[str]:
     """Text as something like a model's tokens."""
     return re.findall(r"\n+ *| ?[A-Za-z]{1,7}| ?\d{1,3}| ?(?:[^\w\s]|_){1,2}|\s", text)
@@ -353,6 +357,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--finished", action="store_true", help="show it at its end")
     parser.add_argument("--watch", action="store_true", help="without a lifeline")
     parser.add_argument("--theme")
+    parser.add_argument("--hostile", action="store_true", help="a reply that would drive the terminal")
     parser.add_argument("--fail", help="let a pane fail: a function of phasetop.tui, as module.name")
     return parser.parse_args()
 
@@ -368,6 +373,8 @@ def main() -> int:
     turn = Turn(
         tokens=given.tokens, prefill_ms=given.prefill_ms, stall_at=given.stall_at, think=given.think, logprobs=given.logprobs
     )
+    if given.hostile:
+        turn.texts = [HOSTILE[i : i + 3] for i in range(0, len(HOSTILE), 3)]
     events = scripted(given.state, turn, given.rate)
     options = Options(theme=given.theme)
     if given.finished:

@@ -17,6 +17,7 @@ class Desk:
         self.wire = Wire()
         self.left: list[int] = []
         self.time = 0.0
+        self.size = (120, 36)
         clock = [at]
         source = Growing([], clock)
         source.session = session
@@ -32,7 +33,7 @@ class Desk:
         self.draw()
 
     def draw(self) -> None:
-        plan = layout(120, 36)
+        plan = layout(*self.size)
         assert plan is not None
         view = self.controls.view(plan, failed=False)
         self.controls.shown = self._maker.frame(self.controls.cursor, plan, view)
@@ -134,6 +135,14 @@ def test_colours_go_round() -> None:
         seen.append(desk.controls.shown.view.colour)
         desk.press("c")
     assert seen == ["gap", "probability", "channel", "plain", "gap"]
+
+
+def test_where_there_is_no_legend_the_meaning_is_said() -> None:
+    desk = Desk(RUNNING, 2 * S)
+    desk.size = (80, 24)
+    desk.draw()
+    assert desk.press("c").message == "colours: probability, which the server was not asked for"
+    assert desk.press("c").message == "colours: answer, thinking, tool call"
 
 
 def test_keeping_says_where_and_why_not() -> None:

@@ -16,7 +16,7 @@ from phasetop.tui.page import COLOURS
 from phasetop.tui.painter import paint
 from phasetop.tui.theme import Look
 from phasetop.tui.view import AskLine, View
-from tests.tui.fabricate import MS, S, Turn, ask, opening, sample, scripted, session_of
+from tests.tui.fabricate import HOSTILE, MS, S, Turn, ask, opening, sample, scripted, session_of
 
 SESSIONS = {
     name: session_of(scripted(name, Turn(tokens=150, stall_at=80, think=20)))
@@ -53,9 +53,6 @@ def test_nothing_fails_at_any_size(
     view = View(colour=colour, steers=True, zoomed=zoom, ask=AskLine("typed", 3, focused=zoom))  # type: ignore[arg-type]
     frame = FrameMaker(SESSIONS[name]).frame(at_ms * MS, plan, view)
     assert paint(Canvas(*size, look), frame, plan) == {}
-
-
-HOSTILE = "\x1b]52;c;QUFB\x07\x1b[2J\x9d0;title\x9c\u202egnp.exe\x1b[6n\x08\r\u2028[/INST][b + [#888888]"
 
 
 def test_hostile_text_is_harmless_wherever_it_stands() -> None:

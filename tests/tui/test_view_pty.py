@@ -97,8 +97,11 @@ def test_the_terminal_goes_away() -> None:
 
 
 def test_a_terminal_that_answers_nothing_is_painted_and_not_waited_for() -> None:
-    with start("--tokens", "2000", answers=False) as view:
+    with start("--tokens", "2000", "--hostile", answers=False) as view:
         view.until_shown("00:01.")
+        assert "␛]52;c;QUFB␇␛[2J" in view.text
+        for sequence in (b"\x1b]52", b"\x1b[2J", b"\x9d", b"]0;title\x07", b"\x08", "\u202e".encode()):
+            assert sequence not in view.raw.replace("␛".encode(), b"")
         assert view.screen.buffer[1][5].bg == "0f1419"
         view.send("\x03")
         view.until_shown("ctrl-c again quits")
