@@ -209,6 +209,12 @@ def test_progress_is_of_the_new_tokens(measured: Any) -> None:
     assert found.tokens.prompt == 1000
 
 
+def test_figures_that_still_grow_are_no_totals(measured: Any) -> None:
+    early = at("timings", 300, prompt_n=10, cached_n=20, prompt_ms=5.0)
+    found = measured(at("prog", 104, total=60, cached=20, done=20), early, cursor=350)
+    assert (found.tokens.prompt, found.tokens.cached, found.tokens.prefilled) == (60, 20, 40)
+
+
 def test_the_last_second_of_a_prefill_is_of_its_newest_batches(measured: Any) -> None:
     found = measured(prog(104, 200), prog(604, 500), prog(1104, 600), prog(1704, 700), cursor=1750)
     assert found.rates.last_second_per_s == pytest.approx(200 / 1.1)  # since the newest that was a second earlier
@@ -291,6 +297,8 @@ def test_gaps_between_chunks_are_called_so(measured: Any) -> None:
     assert measured(*nine[:8], tok(390, n=2), tok(400, n=2), end(401)).latency.gaps.per == "chunk"
     unknown = [tok(300 + 10 * i, n=None) for i in range(9)]
     assert measured(*unknown, tok(400, x="", n=1), at("timings", 400, gen_n=10), end(401)).latency.gaps.per == "token"
+    eight = (*unknown[:8], tok(400, x="", n=2), at("timings", 400, gen_n=10), end(401))
+    assert measured(*eight).latency.gaps.per == "token"  # the end token has no text
     assert measured(*unknown, tok(400, x="", n=3), at("timings", 400, gen_n=12), end(401)).latency.gaps.per == "chunk"
     assert measured(*unknown).latency.gaps.per == "chunk"
 
