@@ -64,8 +64,11 @@ def check_against_the_server(session: Session, run: Run, plain: dict[str, Any]) 
     timings = run.timings.last()
     assert timings is not None
     assert timings.prompt_ms is not None
-    assert found.phases.ns("prefill") == pytest.approx(timings.prompt_ms * 1e6, rel=0.05, abs=5e6)
-    assert found.rates.decode_per_s == pytest.approx(found.rates.server_decode_per_s, rel=0.03)
+    assert timings.gen_ms is not None
+    waited = (found.phases.ns("queue") or 0) + (found.phases.ns("prefill") or 0)
+    assert waited >= timings.prompt_ms * 1e6 - 2e6  # a busy machine may send the headers late, never the first token early
+    decode = found.phases.ns("decode") or 0
+    assert decode == pytest.approx(timings.gen_ms * 1e6, rel=0.25, abs=30e6)  # exact agreement: the recorded streams' tests
 
 
 def test_the_embedded_model_end_to_end(collect: Collect, small_model: Path) -> None:
