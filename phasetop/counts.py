@@ -229,18 +229,19 @@ def _context(seen: Seen, sources: Reasons) -> int | None:
         return own
     info = seen.run.info.at(seen.cursor)
     asked: dict[str, Any] = {**(info.asked or {}), **(info.applied or {})} if info is not None else {}
-    context = _number(options, "context")
-    ollama = server is not None and server.backend == "ollama"
-    if ollama and context is None and isinstance(asked.get("context"), int) and asked["context"] > 0:
-        context = asked["context"]
-        sources["kv.context"] = "given"
+    context, slots = _number(options, "context"), _number(options, "parallel")
+    each = (
+        server is not None and server.backend == "ollama"
+    )  # who counts a context by request, and starts a runner with the sum
     if context is None:
-        return None
-    slots = _number(options, "parallel")
-    shared = "kv_unified" in options and bool(options["kv_unified"].value)
-    if slots is not None and slots > 1 and not shared and not ollama:
-        sources["kv.context"] = f"estimate: {context} tokens over {slots} slots"
-        context //= slots
+        if not each or not isinstance(asked.get("context"), int) or asked["context"] <= 0:
+            return None
+        context = int(asked["context"])
+        sources["kv.context"] = "given"
+    elif slots is not None and slots > 1 and not (each and not options["context"].source.startswith("argv")):
+        if "kv_unified" not in options or not options["kv_unified"].value:
+            sources["kv.context"] = f"estimate: {context} tokens over {slots} slots"
+            context //= slots
     model = seen.session.model_of(seen.run, seen.cursor)
     trained = model.context_trained if model is not None else None
     if trained is not None and 0 < trained < context:

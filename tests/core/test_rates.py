@@ -377,6 +377,13 @@ def test_a_context_is_at_most_what_the_model_was_trained_for(session_of: Build) 
     assert figures(session).kv.context == 8192
 
 
+@pytest.mark.parametrize(("source", "context"), [("argv: the runner's", 4096), ("server", 16384)])
+def test_a_runner_is_started_with_the_contexts_of_all_its_slots(session_of: Build, source: str, context: int) -> None:
+    options = {"context": {"value": 16384, "from": source}, "parallel": {"value": 4, "from": "argv"}}
+    session = session_of({"k": "server", "t": 1, "v": 0, "backend": "ollama", "options": options}, *BEGUN, end(300))
+    assert figures(session).kv.context == context
+
+
 def test_near_the_end_of_the_context_is_told_and_never_over_it(session_of: Build) -> None:
     server = {"k": "server", "t": 1, "v": 0, "options": {"slot_context": {"value": 100, "from": "server"}}}
     times = at("timings", 310, prompt_n=80, cached_n=0)
