@@ -225,8 +225,8 @@ def _context(seen: Seen, sources: Reasons) -> int | None:
         return slot.ctx
     server = seen.session.server_of(seen.run, seen.cursor)
     options = server.options or {} if server is not None else {}
-    if (own := _number(options, "slot_context")) is not None:
-        return own
+    if (slot_context := _number(options, "slot_context")) is not None:
+        return slot_context
     info = seen.run.info.at(seen.cursor)
     asked: dict[str, Any] = {**(info.asked or {}), **(info.applied or {})} if info is not None else {}
     context, slots = _number(options, "context"), _number(options, "parallel")
@@ -238,8 +238,10 @@ def _context(seen: Seen, sources: Reasons) -> int | None:
             return None
         context = int(asked["context"])
         sources["kv.context"] = "given"
-    elif slots is not None and slots > 1 and not (each and not options["context"].source.startswith("argv")):
-        if "kv_unified" not in options or not options["kv_unified"].value:
+    elif slots is not None and slots > 1:
+        own = each and not options["context"].source.startswith("argv")
+        shared = "kv_unified" in options and bool(options["kv_unified"].value)
+        if not own and not shared:
             sources["kv.context"] = f"estimate: {context} tokens over {slots} slots"
             context //= slots
     model = seen.session.model_of(seen.run, seen.cursor)
