@@ -211,10 +211,8 @@ def kv_use(seen: Seen, tokens: TokenCounts, prefill: Prefill, unknown: Reasons, 
     if context is None:
         unknown["kv.context"] = "the server does not tell its context"
     if cells is None:
-        why = unknown.get("tokens.output") or unknown.get("tokens.prompt")
-        unknown["kv.tokens"] = (
-            why if seen.prefilled and why else "the server does not tell how much of the prompt it has read"
-        )
+        why = unknown.get("tokens.output") or unknown.get("tokens.prompt") if seen.prefilled else None
+        unknown["kv.tokens"] = why or "the server does not tell how much of the prompt it has read"
     return Kv(cells, context)
 
 
@@ -230,9 +228,8 @@ def _context(seen: Seen, sources: Reasons) -> int | None:
     info = seen.run.info.at(seen.cursor)
     asked: dict[str, Any] = {**(info.asked or {}), **(info.applied or {})} if info is not None else {}
     context, slots = _number(options, "context"), _number(options, "parallel")
-    each = (
-        server is not None and server.backend == "ollama"
-    )  # who counts a context by request, and starts a runner with the sum
+    # Ollama counts a context by request, and starts its runner with the sum over the slots.
+    each = server is not None and server.backend == "ollama"
     if context is None:
         if not each or not isinstance(asked.get("context"), int) or asked["context"] <= 0:
             return None
