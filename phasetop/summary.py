@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from phasetop.figures import UNKNOWN, count, memory, milliseconds, seconds
 from phasetop.metrics import Measures, measure
 from phasetop.session import Run, Session
 from phasetop.visible import harmless
 
-_LABEL = 9
+_LABEL: Final = 9
+_WORTH_NS: Final = 100_000_000
+"""A queue shorter than this is not worth a line."""
 
 
 def lines(session: Session, run: Run, kept_as: str | None) -> list[str]:
@@ -16,6 +20,7 @@ def lines(session: Session, run: Run, kept_as: str | None) -> list[str]:
     rows = {
         "prompt": _first(figures),
         "cached": _cached(figures),
+        "before": _before(figures),
         "ttft": _latency(figures),
         "kv": _kv(figures),
         "cpu": _cpu(figures),
@@ -38,6 +43,18 @@ def _first(figures: Measures) -> str:
 def _cached(figures: Measures) -> str:
     tokens = figures.tokens
     return f"{count(tokens.cached)} of {count(tokens.prompt)} tokens" if tokens.cached else ""
+
+
+def _before(figures: Measures) -> str:
+    """What the first token waited for besides the prefill, where that is worth a line."""
+    phases = figures.phases
+    queue_ns, load_ns = phases.ns("queue"), phases.ns("load")
+    parts = []
+    if queue_ns is not None and queue_ns >= _WORTH_NS:
+        parts.append(f"queue {_moment(queue_ns)}")
+    if load_ns:
+        parts.append(f"load {_moment(load_ns)}{' (cold)' if phases.load == 'cold' else ''}")
+    return " · ".join(parts)
 
 
 def _latency(figures: Measures) -> str:
