@@ -92,11 +92,11 @@ def view(source: Source, *, lifeline: Lifeline | None = None, options: Options |
     assert sys.__stdin__ is not None
     assert sys.__stderr__ is not None
     remote = terminal.is_remote(os.environ)
-    ground = terminal.ask_ground(sys.__stdin__.fileno(), sys.__stderr__.fileno(), os.environ)
-    look = terminal.look_for(os.environ, ground, theme=options.theme, ascii_only=options.ascii)
+    told = terminal.ask_terminal(sys.__stdin__.fileno(), sys.__stderr__.fileno(), os.environ)
+    look = terminal.look_for(os.environ, told.ground, theme=options.theme, ascii_only=options.ascii)
     # Colours are chosen here, each for its depth; Rich must not convert them by its own idea of the terminal.
     vars(textual.constants)["COLOR_SYSTEM"] = "truecolor"
-    app = ViewApp(source, lifeline, options, look, hz=REMOTE_HZ if remote else LOCAL_HZ)
+    app = ViewApp(source, lifeline, options, look, hz=REMOTE_HZ if remote else LOCAL_HZ, paced=told.answers)
     try:
         app.run(mouse=not remote if options.mouse is None else options.mouse)
     except OSError:
@@ -121,7 +121,14 @@ class ViewApp(App[None], inherit_bindings=False):
     CSS = "Screen { background: ansi_default; }"
 
     def __init__(
-        self, source: Source, lifeline: Lifeline | None, options: Options, look: Look, *, hz: float = LOCAL_HZ
+        self,
+        source: Source,
+        lifeline: Lifeline | None,
+        options: Options,
+        look: Look,
+        *,
+        hz: float = LOCAL_HZ,
+        paced: bool = False,
     ) -> None:
         super().__init__(ansi_color=True)
         self.status = EXIT_OK
@@ -141,7 +148,7 @@ class ViewApp(App[None], inherit_bindings=False):
         self._hz = options.hz or hz
         self._board = Board(look)
         self._maker = FrameMaker(source.session)
-        self._pacer = Pacer()
+        self._pacer = Pacer(paced)
         self._drawn_at = 0.0
         self._ask_terminal = False
         self._leaving = False
@@ -297,7 +304,7 @@ class ViewApp(App[None], inherit_bindings=False):
         if isinstance(event, events.Key):
             self._press(event.key, event.character if event.is_printable else None)
         elif isinstance(event, events.CursorPosition):
-            self._pacer.answered()
+            self._pacer.answered(time.monotonic())
             if self._leaving:
                 self.exit()
         else:

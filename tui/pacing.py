@@ -1,7 +1,8 @@
 """When to draw: the beats of the view's parts, and frames paced by the terminal's own answers.
 
 After each frame that sent something the terminal is asked where its cursor is (CSI 6n); the next frame waits for the answer.
-So a slow link shows fewer frames, never old ones. A terminal that says nothing for 3 s is not waited for again.
+So a slow link shows fewer frames, never old ones. After 3 s of silence one more frame is tried, and after some of these the
+terminal is not waited for again: a link that hangs is not flooded, and a terminal that answers nothing is not frozen.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ NUMBERS_NS: Final = 500 * MS
 MACHINE_NS: Final = 1000 * MS
 """Figures of the machine: every second."""
 PATIENCE_S: Final = 3.0
+MISSES: Final = 4
+"""So many waits in vain, one after the other, and the terminal is taken for one that does not answer."""
 
 
 def beat(cursor: int, period_ns: int) -> int:
@@ -31,22 +34,32 @@ def beat(cursor: int, period_ns: int) -> int:
 
 @dataclass
 class Pacer:
-    """Decides whether a frame may be drawn. Times are seconds of any steady clock."""
+    """Decides whether a frame may be drawn. Times are seconds of any steady clock.
 
-    waiting_since: float | None = None
+    Attributes:
+        paced: the terminal is asked and waited for. False for one that answers nothing.
+        waiting_since: when it was asked what it has not answered.
+        missed: how often in a row it was not waited for any longer.
+        patience_s: how long it is waited for: three times as long as the last answer took, and each miss doubles it.
+
+    """
+
     paced: bool = True
-    heard: bool = False  # it has answered once: until then nothing waits for it
+    waiting_since: float | None = None
+    missed: int = 0
+    patience_s: float = PATIENCE_S
 
     def may_draw(self, now: float) -> bool:
-        """True unless the terminal still works on the last frame."""
+        """True unless the terminal still works on the last frame; after a while of silence one more is tried."""
         if self.waiting_since is None:
             return True
-        if not self.heard and now - self.waiting_since < PATIENCE_S:
-            return True
-        if now - self.waiting_since < PATIENCE_S:
+        if now - self.waiting_since < self.patience_s:
             return False
-        self.paced = False
         self.waiting_since = None
+        self.missed += 1
+        self.patience_s *= 2
+        if self.missed >= MISSES:
+            self.paced = False
         return True
 
     def drew(self, now: float) -> bool:
@@ -56,6 +69,8 @@ class Pacer:
         self.waiting_since = now
         return True
 
-    def answered(self) -> None:
+    def answered(self, now: float) -> None:
         """The terminal has shown the last frame."""
-        self.waiting_since, self.heard = None, True
+        if self.waiting_since is not None:
+            self.patience_s = max(PATIENCE_S, 3 * (now - self.waiting_since))
+        self.waiting_since, self.missed = None, 0

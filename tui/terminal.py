@@ -13,6 +13,7 @@ import termios
 import time
 import tty
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from phasetop.tui.theme import ROLES, Depth, Look, Theme
@@ -105,15 +106,23 @@ def parse_ground(answer: bytes) -> Rgb | None:
     return (r, g, b)
 
 
-def ask_ground(fd_in: int, fd_out: int, environ: Mapping[str, str]) -> Rgb | None:
-    """Ask the terminal for its ground; None where it does not say, or cannot be asked safely (dumb, GNU screen)."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a terminal said of itself: its ground, if it tells, and whether it answers questions at all."""
+
+    ground: Rgb | None = None
+    answers: bool = False
+
+
+def ask_terminal(fd_in: int, fd_out: int, environ: Mapping[str, str]) -> Answer:
+    """Ask the terminal for its ground; not where that is unsafe (dumb, GNU screen)."""
     term = environ.get("TERM", "")
     if term in ("", "dumb") or (term.startswith("screen") and not environ.get("TMUX")):
-        return None
+        return Answer()
     try:
         before = termios.tcgetattr(fd_in)
     except termios.error:
-        return None
+        return Answer()
     answer = b""
     try:
         tty.setcbreak(fd_in, termios.TCSANOW)
@@ -126,7 +135,7 @@ def ask_ground(fd_in: int, fd_out: int, environ: Mapping[str, str]) -> Rgb | Non
                     break
                 answer += part
     except OSError:
-        return None
+        return Answer()
     finally:
         termios.tcsetattr(fd_in, termios.TCSANOW, before)
-    return parse_ground(answer)
+    return Answer(parse_ground(answer), _ATTRIBUTES.search(answer) is not None)

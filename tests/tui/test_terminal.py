@@ -85,30 +85,39 @@ def test_the_reset_undoes_every_mode() -> None:
 def test_a_frame_waits_for_the_terminals_answer() -> None:
     pacer = Pacer()
     assert pacer.drew(0.0)
-    pacer.answered()
+    pacer.answered(0.1)
     assert pacer.drew(1.0)
     assert not pacer.may_draw(1.1)
-    pacer.answered()
+    pacer.answered(1.1)
     assert pacer.may_draw(1.1)
 
 
-def test_a_terminal_that_never_answered_is_not_waited_for_and_soon_not_asked() -> None:
-    pacer = Pacer()
-    assert pacer.drew(0.0)
-    assert pacer.may_draw(0.1)
-    assert not pacer.drew(0.1)
-    assert pacer.may_draw(3.1)
-    assert not pacer.drew(3.1)
-    assert not pacer.paced
+def test_a_terminal_that_answers_nothing_is_not_asked() -> None:
+    pacer = Pacer(paced=False)
+    assert not pacer.drew(0.0)
+    assert pacer.may_draw(0.0)
 
 
-def test_one_that_falls_silent_is_given_three_seconds() -> None:
+def test_after_three_seconds_of_silence_one_more_frame_is_tried() -> None:
     pacer = Pacer()
-    pacer.answered()
     pacer.drew(10.0)
     assert not pacer.may_draw(12.9)
     assert pacer.may_draw(13.0)
-    assert not pacer.drew(13.0)
+    assert pacer.drew(13.0)
+    assert not pacer.may_draw(13.1)
+    pacer.answered(15.0)
+    assert (pacer.missed, pacer.paced, pacer.patience_s) == (0, True, 6.0)
+
+
+def test_one_that_falls_silent_for_good_is_no_longer_waited_for() -> None:
+    pacer, now = Pacer(), 0.0
+    for wait in (3.0, 6.0, 12.0, 24.0):
+        assert pacer.drew(now)
+        assert not pacer.may_draw(now + wait - 0.1)
+        now += wait
+        assert pacer.may_draw(now)
+    assert not pacer.drew(now)
+    assert pacer.may_draw(now)
 
 
 def test_beats_are_of_the_sessions_clock() -> None:
