@@ -19,8 +19,6 @@ def situation(frame: Frame) -> frozenset[When]:
             cases.add("running")
         if view.kept is None and frame.recorded:
             cases.add("unkept")
-    if not frame.running:
-        cases.add("idle")
     if view.failed:
         cases.add("failed")
     if view.top is not None:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 Screen = Literal["live", "ask", "page"]
 """Where a key is pressed: in the view, in its ask line, on a page over it."""
-When = Literal["always", "running", "idle", "steering", "failed", "behind", "turns", "frozen", "unfrozen", "unkept"]
+When = Literal["always", "running", "steering", "failed", "behind", "turns", "frozen", "unfrozen", "unkept"]
 """The situation that a key belongs to; out of it the key does nothing and isn't in the keys row."""
 
 

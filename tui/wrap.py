@@ -137,11 +137,6 @@ class Wrap:
                 break
         return cells
 
-    def first_token(self, row: int) -> int:
-        """The token that a row begins with (that brought its first character)."""
-        token = self._token[row]
-        return token + 1 if self._offset[row] >= len(self.texts[token]) and token + 1 < len(self.texts) else token
-
     def row_of(self, token: int) -> int:
         """The row that a token begins in."""
         row = bisect_left(self._token, token + 1) - 1

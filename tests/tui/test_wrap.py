@@ -78,8 +78,3 @@ def test_a_token_is_found_in_the_row_where_it_begins(tokens: list[str], width: i
     for row in range(wrap.rows()):
         for token, _ in wrap.row(row):
             assert wrap.row_of(token) <= row
-
-
-def test_the_first_token_of_a_row_brought_its_first_character() -> None:
-    wrap = wrapped(["one ", "two\n", "three"], 20)
-    assert [wrap.first_token(row) for row in range(wrap.rows())] == [0, 2]
