@@ -22,6 +22,7 @@ _OPTIONAL_VALUES = ("--json", "--record", "--think")
 """Options that take their value only after ``=``."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+KV_EPILOG = "llama-server's options stand after --, as they are: phasetop kv m.gguf -- -c 32768 -np 4 -ctk q8_0 -ctv q8_0"
 
 
 def option(*names: str, **kwargs: Any) -> Callable[[F], F]:
@@ -67,13 +68,15 @@ def _run_options(command: F) -> F:
         option("--format", "output_format", metavar="json|FILE", help="JSON, or JSON by a schema file."),
         option("--no-cache-prompt", is_flag=True, help="Do not reuse the server's cached prompt."),
         option("-o", "settings", multiple=True, metavar="NAME=VALUE", help="Any setting by its name; may be repeated."),
-        option("-c", "--context", "--ctx", type=int, help="Embedded: context in tokens."),
-        option("-b", "--batch", type=int, help="Embedded: tokens a batch."),
-        option("-t", "--threads", type=int, help="Embedded: threads."),
-        option("-ngl", "--gpu-layers", help="Embedded: layers on the GPU."),
+        option("-c", "--context", "--ctx", type=int, help="Embedded, Ollama: context in tokens."),
+        option("-b", "--batch", type=int, help="Embedded, Ollama: tokens a batch."),
+        option("-t", "--threads", type=int, help="Embedded, Ollama: threads."),
+        option("-ngl", "--gpu-layers", help="Embedded, Ollama: layers on the GPU."),
         option("-ctk", "--cache-type-k", help="Embedded: type of the K cache."),
         option("-ctv", "--cache-type-v", help="Embedded: type of the V cache."),
         option("-fa", "--flash-attention", help="Embedded: on, off or auto."),
+        option("--keep-alive", metavar="TIME", help="Ollama: stay loaded so long (5m, 1h; 0: not at all, -1: for ever)."),
+        option("--pull", is_flag=True, help="Ollama: fetch the model first where it is not there."),
         option("--api-key", envvar=["PHASETOP_API_KEY", "LLAMA_API_KEY"], help="The server's key (also LLAMA_API_KEY)."),
         option("--cacert", metavar="FILE", help="Trust these authorities (also SSL_CERT_FILE)."),
         option("--insecure", is_flag=True, help="Do not check the server's certificate."),
@@ -114,6 +117,41 @@ def replay(context: click.Context, file: str, as_json: str | None, plain: bool) 
     from phasetop import run as running
 
     context.exit(running.replay(file, as_json=as_json, plain=plain))
+
+
+class _WithServerOptions(click.Command):
+    """A command whose words after ``--`` are llama-server's, not its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what stands after ``--`` apart."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.ensure_object(dict)["server_options"] = args[at + 1 :]
+            args = args[:at]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise click.UsageError(f"{error.format_message()} llama-server's options stand after --.", ctx) from None
+
+
+@phasetop.command(cls=_WithServerOptions, context_settings=CONTEXT, options_metavar="[OPTIONS]", epilog=KV_EPILOG)
+@click.argument("model", required=False)
+@option("--fill", type=click.IntRange(min=0), metavar="N", help="What one sequence of N tokens occupies.")
+@option("--max-context", "largest", is_flag=True, help="How much context fits into --memory, beside the weights.")
+@option("--memory", metavar="SIZE", help="24GiB, 24GB; left out: the GPU's, where nvidia-smi tells it.")
+@option("--weights", metavar="SIZE", help="What the weights take, where no file tells it.")
+@option("--no-plot", "with_plot", flag_value=False, default=True, help="The tables alone.")
+@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@click.pass_context
+def kv(context: click.Context, /, model: str | None, **given: Any) -> None:
+    """The KV cache to the byte: what llama.cpp allocates for a model and a server's options.
+
+    MODEL is a .gguf file, a well-known name (llama3.1-8b, gemma3-27b, gpt-oss-20b), or the URL of a server on this machine.
+    """
+    from phasetop import kv_command
+
+    words = (context.obj or {}).get("server_options") or []
+    context.exit(kv_command.kv(model, words, **given))
 
 
 @phasetop.group(context_settings=CONTEXT, invoke_without_command=True)
