@@ -11,29 +11,20 @@ from dataclasses import replace
 from typing import Final
 
 from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, PhasetopError
-from phasetop.tui import footer, pages
-from phasetop.tui.frame import Frame
+from phasetop.tui import footer
 from phasetop.tui.keys import Key, Screen, lookup
 from phasetop.tui.layout import Layout
 from phasetop.tui.lineedit import LineEdit
-from phasetop.tui.page import COLOURS, Colour
+from phasetop.tui.panes import Panes
+from phasetop.tui.reading import Reading
 from phasetop.tui.source import Lifeline, Source
 from phasetop.tui.view import AskLine, View
 
-MESSAGE_S: Final = 8.0
-"""A message of the view's own stands so long."""
-COLOUR_WORDS: Final[dict[Colour, str]] = {
-    "gap": "colours: how long each token took, beside the usual",
-    "probability": "colours: how probable each token was",
-    "channel": "colours: answer, thinking, tool call",
-    "plain": "no colours",
-}
-"""What is said where no legend stands."""
 TWICE_S: Final = 3.0
 """Two ctrl-C within this time leave."""
 
 
-class Controls:
+class Controls(Reading, Panes):
     """Holds what a person chose, and obeys keys.
 
     Args:
@@ -58,31 +49,18 @@ class Controls:
         asking: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(source, lifeline, title=title, clock=clock)
         self.frozen_at: int | None = None
-        self.page: tuple[pages.Kind, int] | None = None
         self.asking = asking
         self.line = LineEdit()
-        self.shown: Frame | None = None  # the newest frame
-        self.changed = True
-        self._source = source
-        self._lifeline = lifeline
         self._leave = leave
         self._suspend = suspend
-        self._clock = clock
-        self._view = View(title=title, steers=lifeline is not None)
-        self._message: tuple[str, float] | None = None
         self._interrupted_at = -TWICE_S
-        self._legend = True
 
     @property
     def screen(self) -> Screen:
         """Where keys go now."""
         return "page" if self.page is not None else "ask" if self.asking else "live"
-
-    @property
-    def zoomed(self) -> bool:
-        """The text has all the room."""
-        return self._view.zoomed
 
     @property
     def cursor(self) -> int:
@@ -107,11 +85,6 @@ class Controls:
         """Time goes on: a message that stood long enough goes."""
         if self._message is not None and self._clock() >= self._message[1]:
             self._message, self.changed = None, True
-
-    def say(self, text: str) -> None:
-        """Put a message on the notice row for some seconds."""
-        self._message = (text, self._clock() + MESSAGE_S)
-        self.changed = True
 
     def press(self, name: str, character: str | None) -> None:
         """Obey a key: its name as Textual calls it, and the character that it types, if it does."""
@@ -171,18 +144,6 @@ class Controls:
         """Leave."""
         self._leave(final_status(self._source))
 
-    def do_colour(self) -> None:
-        """The next meaning of the tokens' colours."""
-        colour = COLOURS[(COLOURS.index(self._view.colour) + 1) % len(COLOURS)]
-        self._view = replace(self._view, colour=colour)
-        if not self._legend:
-            known = colour != "probability" or self.shown is None or self.shown.has_probabilities
-            self.say(COLOUR_WORDS[colour] if known else "colours: probability, which the server was not asked for")
-
-    def do_zoom(self) -> None:
-        """Give the text all the room, or take it back."""
-        self._view = replace(self._view, zoomed=not self._view.zoomed)
-
     def do_keep(self) -> None:
         """Keep the recording."""
         if self._lifeline is not None:
@@ -190,49 +151,6 @@ class Controls:
                 self.say(f"kept as {self._lifeline.keep(None)}")
             except PhasetopError as error:
                 self.say(str(error))
-
-    def do_turn(self, step: int) -> None:
-        """Show the turn before or after."""
-        runs = list(self._source.session.runs)
-        if self.shown is None or self.shown.r not in runs:
-            return
-        at = runs.index(self.shown.r) + step
-        if 0 <= at < len(runs):
-            self._view = replace(self._view, turn=None if at == len(runs) - 1 else runs[at], top=None)
-
-    def do_follow(self) -> None:
-        """Show the newest text."""
-        self._view = replace(self._view, top=None)
-
-    def do_home(self) -> None:
-        """Show the first text."""
-        self.scroll(-(10**9))
-
-    def do_up(self) -> None:
-        """Scroll up by a row."""
-        self.scroll(-1)
-
-    def do_down(self) -> None:
-        """Scroll down by a row."""
-        self.scroll(1)
-
-    def do_page_up(self) -> None:
-        """Scroll up by a page."""
-        self.scroll(-max(1, len(self.shown.page.rows) - 1) if self.shown else 0)
-
-    def do_page_down(self) -> None:
-        """Scroll down by a page."""
-        self.scroll(max(1, len(self.shown.page.rows) - 1) if self.shown else 0)
-
-    def scroll(self, step: int) -> None:
-        """Move the text's first row; at the end it follows again."""
-        if self.shown is None or self.shown.page_kind != "reply":
-            return
-        page = self.shown.page
-        end = max(0, page.total - len(page.rows))
-        top = (end if self._view.top is None else self._view.top) + step
-        self._view = replace(self._view, top=None if top >= end else max(0, top))
-        self.changed = True
 
     def do_ask(self) -> None:
         """Keys go to the ask line."""
@@ -250,32 +168,6 @@ class Controls:
         self._lifeline.ask(text)
         self.asking, self.frozen_at = False, None
         self._view = replace(self._view, turn=None, top=None)
-
-    def do_help(self) -> None:
-        """The keys."""
-        self.page = ("help", 0)
-
-    def do_log(self) -> None:
-        """The notices."""
-        self.page = ("log", 0)
-
-    def do_error(self) -> None:
-        """What failed."""
-        self.page = ("error", 0)
-
-    def do_back(self) -> None:
-        """Leave the page."""
-        self.page = None
-
-    def do_page_on(self) -> None:
-        """Scroll the page down."""
-        if self.page is not None:
-            self.page = (self.page[0], self.page[1] + 5)
-
-    def do_page_back(self) -> None:
-        """Scroll the page up."""
-        if self.page is not None:
-            self.page = (self.page[0], max(0, self.page[1] - 5))
 
 
 def final_status(source: Source) -> int:
