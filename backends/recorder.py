@@ -88,6 +88,7 @@ class Recorder:
 
     def emit_all(self, events: Iterable[ev.Event]) -> None:
         """Write events in one go; redacted where asked, times never falling per kind and request."""
+        events = list(events)  # whoever makes them may need an id, or a clock, of ours
         with self._guard:
             lines = [self._line(event) for event in events]
             if lines:

@@ -320,6 +320,11 @@ _CONNECTION_RULES: Final[tuple[_Rule, ...]] = (
         "the server{at} closed the connection without an answer: did it stop?",
     ),
     (
+        r"illegal chunk|invalid chunk|chunk size",
+        "connection-closed",
+        "the server{at} broke the reply off with bytes that are no HTTP: does a proxy stand between?",
+    ),
+    (
         r"illegal status line|illegal header line|BadStatusLine|RemoteProtocolError",
         "bad-http",
         "what listens{at} does not speak HTTP as it should ({why}): is this the server's port, and is it http or https?",

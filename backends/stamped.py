@@ -25,6 +25,7 @@ SO_TIMESTAMPNS: Final = 35 if sys.platform == "linux" else None
 _ROOM: Final = socket.CMSG_SPACE(16) if SO_TIMESTAMPNS else 0
 _BRACKET_NS: Final = 5_000
 _CREDIBLE_AGE_NS: Final = 1_000_000_000
+_LAST_WRITE_BYTES: Final = 1 << 16
 CONNECT_TIMEOUT_S: Final = 5.0
 KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_TRIES = 15, 5, 3
 
@@ -38,7 +39,7 @@ class Wire:
         t_ns: when the newest byte of the last read arrived, CLOCK_MONOTONIC ns.
         source: "kernel" or "read", how ``t_ns`` is known.
         reads: socket reads so far that brought bytes.
-        written_ns: when the last non-empty write returned, CLOCK_MONOTONIC ns; httpcore ends a request with an empty one.
+        written_ns: when the last non-empty write began, CLOCK_MONOTONIC ns; httpcore ends a request with an empty one.
     """
 
     def __init__(self) -> None:
@@ -104,9 +105,15 @@ class _Stream(httpcore.NetworkStream):
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, timeout)
-        if buffer:
+        view = memoryview(buffer)
+        while len(view) > _LAST_WRITE_BYTES:
+            self._inner.write(bytes(view[:_LAST_WRITE_BYTES]), timeout)
+            view = view[_LAST_WRITE_BYTES:]
+        if view:
+            # Before the call, not after it: a process that is descheduled on its way back would call the sending later than
+            # the answer. The last write is short, so that a long body's way counts as sending, not as waiting.
             self._wire.written_ns = time.monotonic_ns()
+            self._inner.write(bytes(view), timeout)
 
     def close(self) -> None:
         self._inner.close()

@@ -27,7 +27,7 @@ KV_EPILOG = "llama-server's options stand after --, as they are: phasetop kv m.g
 
 def option(*names: str, **kwargs: Any) -> Callable[[F], F]:
     """A click option that PHASETOP_<NAME> sets too."""
-    longest = max(names, key=len)
+    longest = max((name for name in names if name.startswith("-")), key=len)
     kwargs.setdefault("envvar", "PHASETOP_" + longest.lstrip("-").upper().replace("-", "_"))
     return click.option(*names, **kwargs)
 

@@ -24,6 +24,7 @@ class Journal:
     """
 
     def __init__(self, path: Path | None, pipe: int, lost: Callable[[str], bytes]) -> None:
+        self._path = path
         self._pipe = pipe
         self._lost = lost
         self._guard = threading.Lock()
@@ -48,6 +49,14 @@ class Journal:
             self.refused = f"another process writes {path.name}"
             return
         self._fd = fd
+
+    def _remove_empty(self) -> None:
+        """A file that never took a line is no session's."""
+        try:
+            if self._path is not None:
+                self._path.unlink()
+        except OSError:
+            pass
 
     @property
     def recording(self) -> bool:
@@ -78,8 +87,14 @@ class Journal:
                 pass  # readers drop a torn tail
             self._size += whole
             self._close_file()
-            self.refused = f"recording stopped: {(error.strerror or str(error)).lower()}"
-            return self._lost(self.refused) + data[whole:]
+            why = (error.strerror or str(error)).lower()
+            if self._size:
+                self.refused = f"recording stopped: {why}"
+                return self._lost(self.refused) + data[whole:]
+            self.refused = f"cannot write {self._path.name if self._path else 'the session'}: {why}"
+            self._remove_empty()
+            first = data.find(b"\n") + 1  # whoever reads the pipe wants to see who writes before anything else
+            return data[:first] + self._lost(self.refused) + data[first:]
         self._size += len(data)
         return b""
 
