@@ -13,7 +13,7 @@ import msgspec
 
 from phasetop import events as ev
 from phasetop.backends.endpoint import Endpoint
-from phasetop.backends.protocol import Ask, Backend, HttpRequest, Outcome
+from phasetop.backends.protocol import Ask, Backend, HttpRequest, Outcome, Watch
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.server_errors import explain_connection, explain_status, is_loading
 from phasetop.backends.stamped import Wire
@@ -33,6 +33,7 @@ class Generation:
         backend: what speaks to it.
         sent: called once when the request's last byte was written (to ask for the prompt's tokens beside it).
         lost: called when the connection broke; returns detail and text where it knows why (the engine died).
+        watch: what looks at it from beside it.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Generation:
         backend: Backend,
         sent: Callable[[], None],
         lost: Callable[[], tuple[str, str] | None],
+        watch: Watch | None = None,
     ) -> None:
         self._recorder = recorder
         self._ask = ask
@@ -50,6 +52,7 @@ class Generation:
         self._backend = backend
         self._sent = sent
         self._lost = lost
+        self._watch = watch
         self._cancelled = threading.Event()
         self._detail: str | None = None
         self._wire = Wire()
@@ -61,11 +64,22 @@ class Generation:
         """End it from another thread: a blocked read returns within about a millisecond."""
         self._detail = detail
         self._cancelled.set()
+        if self._watch is not None:
+            self._watch.stop(cancelled=True)
         self._wire.cut()
 
     def run(self) -> None:
         """Do it; the last event written is the request's `end`."""
+        try:
+            self._run()
+        finally:
+            if self._watch is not None:
+                self._watch.stop()
+
+    def _run(self) -> None:
         request = self._backend.request(self._ask)
+        if self._watch is not None:
+            self._watch.before()
         for attempt in range(1_000_000):
             if self._cancelled.is_set():
                 self._end("cancelled")
@@ -88,6 +102,8 @@ class Generation:
                 recorder.emit(ev.State(t=recorder.now(), s="sent", r=r, at=at))
                 if first:
                     self._sent()
+                    if self._watch is not None:
+                        threading.Thread(target=self._watch.run, name=f"watch-{r}", daemon=True).start()
 
         try:
             with (
@@ -147,6 +163,8 @@ class Generation:
     def _write(self, events: list[ev.Event]) -> None:
         if not events:
             return
+        if self._watch is not None:
+            events = self._watch.take(events)
         self._recorder.emit_all(events)
         for event in events:
             if isinstance(event, ev.Tok):
@@ -174,7 +192,10 @@ class Generation:
                     break
         except httpx.HTTPError:
             pass  # what came says enough
-        explained = explain_status(response.status_code, response.headers, body, secrets=self._endpoint.secrets())
+        if request.explain is not None:
+            explained = request.explain(response.status_code, response.headers, body)
+        else:
+            explained = explain_status(response.status_code, response.headers, body, secrets=self._endpoint.secrets())
         fault = explained.fault
         recorder, r = self._recorder, self._ask.r
         if request.retry_while_loading and is_loading(fault) and not self._cancelled.is_set():

@@ -36,6 +36,8 @@ class HostSampler:
         self._process: psutil.Process | None = None
         self._process_series: dict[str, int] = {}
         self._process_busy = 0.0
+        self._process_v = -1
+        self._faults = self._faults_before = 0  # of the process so far, and of those before it: a counter never falls
         self._offsets = (0, 0)
 
     def start(self, host: ev.Host) -> None:
@@ -56,6 +58,12 @@ class HostSampler:
             busy = sum(process.cpu_times()[:2])
         except psutil.Error:
             return
+        with self._guard:
+            if self._process_series and self._process_v == v:  # it was started again: the same quantities go on
+                if self._process is None or self._process.pid != pid:
+                    self._faults_before = self._faults - (_major_faults(pid) or 0)
+                self._process, self._process_busy = process, busy
+                return
         t = self._recorder.now()
         series: dict[str, int] = {}
         events: list[ev.Event] = []
@@ -70,7 +78,8 @@ class HostSampler:
             events.append(ev.Series(t=t, s=series[name], name=name, unit=unit or None, source="psutil", type=kind, v=v))
         self._recorder.emit_all(events)
         with self._guard:
-            self._process, self._process_series, self._process_busy = process, series, busy
+            self._process, self._process_series, self._process_busy, self._process_v = process, series, busy, v
+            self._faults_before = self._faults = 0
 
     def set_hz(self, hz: float) -> None:
         """Change the rate, 0.2 to 20 a second."""
@@ -123,14 +132,16 @@ class HostSampler:
             faults = _major_faults(process.pid) if "server_major_faults" in series else None
         except psutil.Error:
             with self._guard:
-                self._process = None
+                if self._process is process:
+                    self._process = None
             for s in series.values():
                 values[str(s)] = None
             return {str(s): "the server's process is gone" for s in series.values()}
         values[str(series["server_cpu_cores"])] = _six(max(0.0, busy - self._process_busy) / span_s)
         values[str(series["server_rss_bytes"])] = rss
         if faults is not None:
-            values[str(series["server_major_faults"])] = faults
+            self._faults = self._faults_before + faults
+            values[str(series["server_major_faults"])] = self._faults
         self._process_busy = busy
         return {}
 

@@ -24,9 +24,9 @@ from phasetop.backends.identified import (
 )
 from phasetop.backends.llamacpp_stream import CompletionStream
 from phasetop.backends.openai_stream import ChatStream
-from phasetop.backends.protocol import Ask, HttpRequest, Pieces
+from phasetop.backends.protocol import Ask, HttpRequest, Pieces, Scene
 from phasetop.backends.server_errors import explain_status, is_loading
-from phasetop.backends.settings import chat_body, completion_body, from_params
+from phasetop.backends.settings import chat_body, completion_body, fixed, from_params
 from phasetop.model_names import display_name
 
 TOKENIZE_TIMEOUT_S: Final = 30.0
@@ -75,6 +75,14 @@ class LlamaCpp:
             body["verbose"] = True  # only this tells a stop string from the end token
         chat = ChatStream(ask.r, ask.settings, ctx=self.ctx, expects_timings=True, expects_progress=True)
         return HttpRequest("/v1/chat/completions", body, chat, headers_mean_slot=not self.router)
+
+    def unused(self, settings: Mapping[str, Any]) -> Mapping[str, str]:
+        """What a server is started with; the embedded one was started with just these."""
+        return {} if self.name == "embedded" else fixed(settings)
+
+    def watch(self, ask: Ask, scene: Scene) -> None:  # noqa: ARG002
+        """The stream tells all there is."""
+        return
 
     def pieces(self, ask: Ask) -> Pieces | None:
         """The prompt as the model sees it: the template applied, then the tokens. None where the server won't tell."""

@@ -10,15 +10,15 @@ from phasetop import events as ev
 from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.identified import Identified, Refused, choose, decode_models, fault_of
 from phasetop.backends.openai_stream import ChatStream
-from phasetop.backends.protocol import Ask, HttpRequest, Pieces
-from phasetop.backends.settings import chat_body
+from phasetop.backends.protocol import Ask, HttpRequest, Pieces, Scene
+from phasetop.backends.settings import chat_body, fixed
 from phasetop.faults import UsageError
 from phasetop.model_names import display_name
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAi:
-    """A server that speaks /v1/chat/completions; ``name`` is "openai", or "ollama" where its /v1 is used."""
+    """A server that speaks /v1/chat/completions."""
 
     endpoint: Endpoint
     model: str
@@ -45,9 +45,17 @@ class OpenAi:
         stream = ChatStream(ask.r, ask.settings)
         return HttpRequest("/v1/chat/completions", body, stream, headers_mean_slot=False, retry_while_loading=False)
 
+    def unused(self, settings: Mapping[str, Any]) -> Mapping[str, str]:
+        """What such a server is started with."""
+        return fixed(settings)
+
     def pieces(self, ask: Ask) -> Pieces | None:  # noqa: ARG002
         """Nobody tells the prompt's tokens here."""
         return None
+
+    def watch(self, ask: Ask, scene: Scene) -> None:  # noqa: ARG002
+        """There is nothing to be seen beside the stream."""
+        return
 
 
 def probe(endpoint: Endpoint, wanted: str | None) -> Identified | None:

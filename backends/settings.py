@@ -9,6 +9,12 @@ _LOADED_WITH = ("context", "batch", "ubatch", "parallel", "threads", "gpu_layers
 SERVER_SIDE: Final = frozenset((*_LOADED_WITH, "flash_attention", "keep_alive"))
 """Fixed when a server starts: nothing a request could change."""
 
+
+def fixed(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Of these settings those that a request cannot change, and why."""
+    return dict.fromkeys(sorted(SERVER_SIDE & settings.keys()), "fixed when a server starts")
+
+
 _SAME: Final = ("temperature", "top_k", "top_p", "min_p", "seed", "repeat_penalty", "max_tokens")
 _RANDOM_SEED: Final = 4_294_967_295
 

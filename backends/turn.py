@@ -8,7 +8,7 @@ from typing import Protocol
 
 from phasetop import events as ev
 from phasetop.backends.generation import Generation
-from phasetop.backends.protocol import Ask
+from phasetop.backends.protocol import Ask, Scene
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.target import Target
 from phasetop.faults import PhasetopError
@@ -19,6 +19,10 @@ class Owner(Protocol):
 
     def build(self, turn: Turn) -> Ask:
         """The ask with its history, once the server and the reply before it are there."""
+        ...
+
+    def scene(self, ask: Ask) -> Scene:
+        """What a watch beside the request may do in the session."""
         ...
 
     def sent(self, ask: Ask) -> None:
@@ -78,8 +82,9 @@ class Turn:
             self._end("error", target.fault or ev.Fault(text="the session ended before the server was ready"))
             return
         ask = self.ask = self._owner.build(self)
+        watch = target.backend.watch(ask, self._owner.scene(ask))
         generation = self.generation = Generation(
-            recorder, ask, target.endpoint, target.backend, sent=lambda: self._owner.sent(ask), lost=target.lost
+            recorder, ask, target.endpoint, target.backend, lambda: self._owner.sent(ask), target.lost, watch
         )
         if self._cancelled.is_set():  # it came while the generation was made
             self._end("cancelled")

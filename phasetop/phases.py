@@ -278,6 +278,8 @@ def _before_first_token(
             begin, source = min(max(first.t - (since or 0), at), to), FROM_PROGRESS
         elif load is not None and not load.known and decode_t is None:
             return _Before([Band("load", start, to)], "load", True, {}, {})
+        elif end is None and decode_t is None and any(state.s == "queued" and state.after is None for state in states):
+            return _Before([*bands, Band("queue", at, to)], "queue", True, {}, {})  # the server was seen busy with another's
         else:
             bands.append(Band("waiting", at, to))
             return _Before(bands, "waiting", False, _why_waiting(states, decode_t, end, load), {})
