@@ -26,9 +26,12 @@ if __name__ == "__main__":
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
 
 from phasetop.backends.chat import Conversation
+from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.host import HostSampler
-from phasetop.backends.protocol import Ask
+from phasetop.backends.ollama_pull import PullError
+from phasetop.backends.protocol import Ask, Pieces
 from phasetop.backends.recorder import Recorder, this_host
+from phasetop.backends.scene import RequestScene
 from phasetop.backends.settings import SERVER_SIDE
 from phasetop.backends.target import Target, wanted_from
 from phasetop.backends.turn import Turn
@@ -47,10 +50,13 @@ class Collector:
     def __init__(self, recorder: Recorder, start: Command) -> None:
         self._recorder = recorder
         self._on_gone = start.get("on_gone") or "stop"
+        self._api_key: str | None = start.get("api_key")
+        self._insecure = bool((start.get("tls") or {}).get("insecure"))
         self._logprobs: int | None = None
         self._guard = threading.Lock()
         self._turns: dict[int, Turn] = {}
         self._asked: dict[int, tuple[Ask, int | None]] = {}
+        self._applied: dict[int, dict[str, Any]] = {}
         self._tasks: dict[int, threading.Event] = {}
         self._threads: list[threading.Thread] = []
         self._chat = Conversation()
@@ -76,7 +82,7 @@ class Collector:
     def _resolve(self) -> None:
         assert self.target is not None
         self.target.resolve()
-        if self.target.pid is not None:
+        if self.target.pid is not None and not self.target.is_ollama:  # whose runners do the work: a watch names them
             self._sampler.watch(self.target.pid, self.target.v)
 
     def _spawn(self, call: Callable[..., None], name: str, *args: Any) -> None:
@@ -118,6 +124,8 @@ class Collector:
     def _ask(self, command: Command) -> None:
         if self.target is None:
             raise UsageError("this session has no server to ask")
+        if self.target.try_again():
+            self._spawn(self._resolve, "target")
         parent = command.get("parent")
         before = self._turns.get(_id(command.get("after"), parent))
         if parent is not None and parent not in self._turns:
@@ -169,23 +177,42 @@ class Collector:
         if embedded and ask.settings.get("max_tokens") is None:
             ask = replace(ask, settings={**ask.settings, "max_tokens": EMBEDDED_MAX_TOKENS})
             recorder.notice("reply-limit", f"the reply ends at {EMBEDDED_MAX_TOKENS} tokens: -n N changes that", r=turn.r)
-        fixed = sorted(SERVER_SIDE & ask.settings.keys()) if not embedded else []
-        if fixed:
-            text = f"{', '.join(fixed)}: fixed when a server starts, so not asked of this one"
-            recorder.notice("settings-ignored", text, level="warn", r=turn.r)
-        applied = {**target.backend.defaults, **ask.settings}
+        unused = target.backend.unused(ask.settings)
+        if unused:
+            why = {reason: [name for name, other in unused.items() if other == reason] for reason in unused.values()}
+            text = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in why.items())
+            recorder.notice("settings-ignored", f"not asked of this server: {text}", level="warn", r=turn.r)
+        if embedded:  # it was started with those: what came of them, its options say
+            started = {name: value for name, (value, _) in target.engine.options().items()} if target.engine else {}
+            unused = dict.fromkeys(SERVER_SIDE & ask.settings.keys(), "")
+            ask = replace(ask, settings={k: v for k, v in ask.settings.items() if k not in unused})
+        else:
+            started = {}
+        asked = {name: value for name, value in ask.settings.items() if name not in unused}
+        applied = {**target.backend.defaults, **asked, **{name: started[name] for name in unused if name in started}}
+        self._applied[turn.r] = applied
         recorder.emit(ev.Request(t=recorder.now(), r=turn.r, m=target.m, applied=applied or None))
         return ask
+
+    def scene(self, ask: Ask) -> RequestScene:
+        """What a backend's watch may do in this session."""
+        assert self.target is not None
+        return RequestScene(
+            ask, self._recorder, self.target, self._sampler, self._applied.get(ask.r, {}), self._write_prompt
+        )
 
     def sent(self, ask: Ask) -> None:
         """Ask for the prompt's tokens beside the request, once, on a connection of its own."""
         self._spawn(self._pieces, f"prompt-{ask.r}", ask)
 
     def _pieces(self, ask: Ask) -> None:
-        target, recorder = self.target, self._recorder
+        target = self.target
         pieces = target.backend.pieces(ask) if target is not None and target.backend is not None else None
-        if pieces is None:
-            return
+        if pieces is not None:
+            self._write_prompt(ask, pieces)
+
+    def _write_prompt(self, ask: Ask, pieces: Pieces) -> None:
+        recorder = self._recorder
         recorder.emit(
             ev.Prompt(
                 t=recorder.now(),
@@ -214,11 +241,12 @@ class Collector:
 
     def _cancel(self, command: Command) -> None:
         if command.get("task") is not None:
-            flag = self._tasks.get(int(command["task"]))
+            number = int(command["task"])
+            flag = self._tasks.get(number) or (self.target.pulling(number) if self.target is not None else None)
             if flag is None:
                 raise UsageError(f"there is no task {command['task']} running")
             flag.set()
-            self.answer("cancel", command.get("id"), task=int(command["task"]))
+            self.answer("cancel", command.get("id"), task=number)
             return
         turn = self._turns.get(int(command["r"]))
         if turn is None or turn.done.is_set():
@@ -227,8 +255,8 @@ class Collector:
         turn.cancel()
 
     def _set(self, command: Command) -> None:
-        if "api_key" in command and self.target is not None and self.target.endpoint is not None:
-            self.target.endpoint.api_key = command["api_key"] or None
+        if "api_key" in command and self.target is not None:
+            self.target.use_key(command["api_key"] or None)
         if command.get("logprobs") is not None:
             self._logprobs = max(0, int(command["logprobs"])) or None
         if command.get("sample_hz") is not None:
@@ -251,12 +279,38 @@ class Collector:
         self._spawn(look, "discover")
 
     def _get(self, command: Command) -> None:
-        from phasetop.backends.fetch import fetch
+        from phasetop.backends.fetch import fetch, is_file
 
+        model, backend, target = str(command["model"]), command.get("backend"), self.target
         task = self._recorder.new_id("task")
         flag = self._tasks[task] = threading.Event()
+        wanted = target is not None and target.lacks == model
+        if backend == "ollama" or wanted or (backend is None and not is_file(model)):
+            self.answer("get", command.get("id"), task=task)
+            self._spawn(self._pull, f"pull-{task}", task, model, flag, bool(command.get("insecure")))
+            return
         self.answer("get", command.get("id"), task=task)
-        self._spawn(fetch, f"get-{task}", self._recorder, task, str(command["model"]), flag)
+        self._spawn(fetch, f"get-{task}", self._recorder, task, model, flag)
+
+    def _pull(self, task: int, model: str, flag: threading.Event, insecure: bool) -> None:
+        """Pull a model into Ollama; where it is the one that this session lacked, the session goes on with it."""
+        from phasetop.backends.discover import ollama_address
+        from phasetop.backends.fetch import pull
+
+        target, recorder = self.target, self._recorder
+        wanted = target is not None and target.lacks == model
+        try:
+            endpoint = target.endpoint if target is not None and target.is_ollama else None
+            if endpoint is None:
+                endpoint = Endpoint.open(ollama_address(), self._api_key, insecure=self._insecure)
+            pull(recorder, task, endpoint, model, flag, insecure=insecure or self._insecure)
+        except PullError:
+            return  # its task says so
+        except UsageError as error:
+            recorder.emit(ev.Task(t=recorder.now(), task=task, state="failed", title=f"pull {model}", why=str(error)))
+            return
+        if wanted and target is not None and target.try_again(at_once=True):
+            self._resolve()
 
     def wait_requests(self) -> None:
         """Let what runs end by itself (`on_gone` finish)."""
@@ -349,7 +403,7 @@ def main() -> int:
         print("the first command has to be start", file=sys.stderr)
         return 2
     path = start.get("path")
-    recorder = Recorder(Path(path) if path else None, 1, redacted=bool(start.get("redact")))
+    recorder = Recorder(Path(path) if path else None, 1, redacted=bool(start.get("redact")), no_file=start.get("no_file"))
     host = this_host()
     recorder.open(str(start.get("session")), start.get("argv") or [], start.get("kind") or "run", host)
     collector = Collector(recorder, start)

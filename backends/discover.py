@@ -4,94 +4,155 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import httpx
 
 from phasetop import events as ev
+from phasetop import ollama_names
+from phasetop.backends import ollama
 from phasetop.backends.embedded import available, find_small_model
-from phasetop.backends.endpoint import Endpoint, base_url, json_of
-from phasetop.backends.identified import decode_models
+from phasetop.backends.endpoint import Endpoint, json_of
+from phasetop.backends.identified import decode_models, is_named, load_state
+from phasetop.backends.locality import is_local
+from phasetop.backends.ollama_model import is_listed_as, loaded_of, shown
 from phasetop.backends.recorder import Recorder
 from phasetop.faults import UsageError
 from phasetop.model_names import display_name
+from phasetop.ollama_host import ollama_url
 
 LLAMA_SERVER: Final = "http://127.0.0.1:8080"
-OLLAMA: Final = "http://127.0.0.1:11434"
 _LOOK_S: Final = 1.0
 
 
 def ollama_address() -> str:
-    """Where Ollama listens: OLLAMA_HOST's host and port, else the usual ones."""
-    host = os.environ.get("OLLAMA_HOST", "").strip().strip("\"'")
-    if not host:
-        return OLLAMA
-    if "://" not in host:
-        host = f"http://{host}" if host.rpartition(":")[2].isdigit() else f"http://{host}:11434"
-    try:
-        return base_url(host)
-    except UsageError:
-        return OLLAMA
+    """Where Ollama listens, by OLLAMA_HOST; it may hold userinfo: `base_url` takes that out."""
+    return ollama_url(os.environ.get("OLLAMA_HOST"))
 
 
-def usual_addresses(backend: str | None = None) -> list[str]:
-    """Addresses to look at, in the order of preference: Ollama, then a llama-server."""
+def usual_addresses(backend: str | None = None) -> list[tuple[str, str]]:
+    """(kind, URL) of where to look, in the order of preference: Ollama, then a llama-server."""
     addresses = {"ollama": ollama_address(), "llamacpp": LLAMA_SERVER}
-    return [url for kind, url in addresses.items() if backend in (None, kind)]
+    return [(kind, url) for kind, url in addresses.items() if backend in (None, kind)]
 
 
-def serves(url: str, wanted: str | None) -> str | None:
-    """The model that a server would take: the one wanted if it has it; else what is loaded. None: no server, no such."""
-    endpoint = Endpoint(base_url(url))
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an address answered: the model that would be taken there (None: none), and all that it has."""
+
+    model: str | None
+    names: tuple[str, ...] = ()
+
+
+def look(kind: str, endpoint: Endpoint, wanted: str | None) -> Found | None:
+    """Ask an address for the model ``wanted``, or for what is loaded there; None: nobody answers, or another kind does."""
     try:
-        if endpoint.get("/health", _LOOK_S).status_code == 503:
-            return wanted or "model"  # a llama-server that loads
-        version = json_of(endpoint.get("/api/version", _LOOK_S)).get("version")
-        if version and wanted is None:
-            loaded = _ollama_loaded(endpoint)
-            return loaded[0] if loaded else None
-        entries = decode_models(endpoint.get("/v1/models", _LOOK_S))
+        return _look_ollama(endpoint, wanted) if kind == "ollama" else _look_llama_server(endpoint, wanted)
     except httpx.HTTPError:
         return None
-    names = [str(entry.get("id")) for entry in entries]
+
+
+def _look_ollama(endpoint: Endpoint, wanted: str | None) -> Found | None:
+    if ollama.version_of(endpoint, _LOOK_S) is None:
+        return None
+    names = tuple(tag.name for tag in ollama.installed(endpoint, _LOOK_S))
+    if wanted is not None:
+        there = ollama_names.find(wanted, names) is not None or ollama_names.is_cloud(wanted)
+        return Found(wanted if there else None, names)
+    loaded = loaded_of(json_of(endpoint.get("/api/ps", _LOOK_S)))
+    return Found(loaded[0].name if loaded else None, names)
+
+
+def _look_llama_server(endpoint: Endpoint, wanted: str | None) -> Found | None:
+    if endpoint.get("/health", _LOOK_S).status_code == 503:
+        return Found(wanted or "model")  # it loads
+    answer = endpoint.get("/v1/models", _LOOK_S)
+    if answer.status_code != 200:
+        return None
+    entries = decode_models(answer)
+    names = tuple(str(entry.get("id")) for entry in entries)
     if wanted is None:
-        return names[0] if names else None
-    for name in names:
-        if wanted in (name, display_name(name), name.removesuffix(":latest")):
-            return name
-    return None
-
-
-def _ollama_loaded(endpoint: Endpoint) -> list[str]:
-    models = json_of(endpoint.get("/api/ps", _LOOK_S)).get("models")
-    return [str(m.get("name")) for m in models if isinstance(m, dict)] if isinstance(models, list) else []
+        return Found(names[0] if names else None, names)
+    return Found(next((str(entry.get("id")) for entry in entries if is_named(entry, wanted)), None), names)
 
 
 def discover(recorder: Recorder) -> None:
     """Write what is there as `server`, `model` and `finding` events."""
-    for kind, url in (("ollama", ollama_address()), ("llama-server", LLAMA_SERVER)):
+    for kind, url in usual_addresses():
         recorder.emit_all(_look(recorder, kind, url))
     recorder.emit(_embedded(recorder))
 
 
 def _look(recorder: Recorder, kind: str, url: str) -> Iterator[ev.Event]:
-    base = base_url(url)
-    endpoint = Endpoint(base)
+    name = "ollama" if kind == "ollama" else "llama-server"
     try:
-        answer = endpoint.get("/v1/models", _LOOK_S)
+        endpoint = Endpoint.open(url, None)
+    except UsageError as error:
+        yield ev.Finding(t=recorder.now(), name=name, state="broken", text=f"OLLAMA_HOST: {error}")
+        return
+    base = endpoint.base
+    try:
+        found = _ollamas(endpoint) if kind == "ollama" else _llama_servers(endpoint)
     except httpx.HTTPError:
-        yield ev.Finding(t=recorder.now(), name=kind, state="off", text=f"nothing answers at {base}", url=base)
+        yield ev.Finding(t=recorder.now(), name=name, state="off", text=f"nothing answers at {base}", url=base)
         return
-    entries = decode_models(answer)
-    if answer.status_code != 200:
-        yield ev.Finding(t=recorder.now(), name=kind, state="limited", text=f"{base} answers {answer.status_code}", url=base)
+    if found is None:
+        yield ev.Finding(t=recorder.now(), name=name, state="limited", text=f"{base} is no {name} that answers", url=base)
         return
+    version, models = found
     v = recorder.new_id("v")
-    yield ev.Server(t=recorder.now(), v=v, backend="ollama" if kind == "ollama" else "llamacpp", url=base, local=True)
-    for entry in entries:
-        m = recorder.new_id("m")
-        yield ev.Model(t=recorder.now(), m=m, v=v, name=display_name(str(entry.get("id"))))
-    yield ev.Finding(t=recorder.now(), name=kind, state="ok", text=f"{base}: {len(entries)} models", url=base, v=v)
+    yield ev.Server(t=recorder.now(), v=v, backend=kind, url=base, version=version, local=is_local(base))
+    for keys in models:
+        yield ev.Model(t=recorder.now(), m=recorder.new_id("m"), v=v, **keys)
+    many = f"{len(models)} model{'' if len(models) == 1 else 's'}"
+    yield ev.Finding(t=recorder.now(), name=name, state="ok", text=f"{base}: {many}", url=base, v=v)
+
+
+_Listed = tuple[str | None, list[dict[str, Any]]]
+
+
+def _ollamas(endpoint: Endpoint) -> _Listed | None:
+    version = ollama.version_of(endpoint, _LOOK_S)
+    if version is None:
+        return None
+    loaded = loaded_of(json_of(endpoint.get("/api/ps", _LOOK_S)))
+    models = [
+        {
+            "name": shown(tag.name),
+            "arch": tag.arch,
+            "quant": tag.quant,
+            "file_bytes": tag.file_bytes,
+            "context_trained": tag.context_trained,
+            "loaded": is_listed_as(tag.name, tag.digest, loaded) is not None,
+        }
+        for tag in ollama.installed(endpoint, _LOOK_S)
+    ]
+    return version, models
+
+
+def _llama_servers(endpoint: Endpoint) -> _Listed | None:
+    answer = endpoint.get("/v1/models", _LOOK_S)
+    if answer.status_code != 200:
+        return None
+    models = []
+    for entry in decode_models(answer):
+        meta = entry.get("meta")
+        meta = meta if isinstance(meta, dict) else {}
+        state = load_state(entry)
+        models.append(
+            {
+                "name": display_name(str(entry.get("id"))),
+                "file_bytes": _count(meta.get("size")),
+                "context_trained": _count(meta.get("n_ctx_train")),
+                "loaded": state in (None, "loaded"),
+            }
+        )
+    return None, models
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def _embedded(recorder: Recorder) -> ev.Event:

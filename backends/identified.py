@@ -19,13 +19,15 @@ class Refused(Exception):
     """The server cannot be used; the fault says why in one line.
 
     Attributes:
-        models: the names to choose from, where one has to be named.
+        models: the names to choose from, where one has to be named; or like the one that is not there.
+        pullable: the name of a model that the server lacks and could fetch.
     """
 
-    def __init__(self, fault: ev.Fault, models: Sequence[str] = ()) -> None:
+    def __init__(self, fault: ev.Fault, models: Sequence[str] = (), *, pullable: str | None = None) -> None:
         super().__init__(ev.shown(fault.text))
         self.fault = fault
         self.models = tuple(models)
+        self.pullable = pullable
 
 
 class StillLoading(Exception):

@@ -20,8 +20,11 @@ from phasetop import events as ev
 from phasetop.backends import discover
 from phasetop.backends.embedded import Engine, EngineError, available, find_small_model
 from phasetop.backends.endpoint import Endpoint, base_url
+from phasetop.backends.fetch import pull
 from phasetop.backends.identified import Identified, Refused, StillLoading
 from phasetop.backends.locality import is_local, listening_pid
+from phasetop.backends.ollama import not_installed
+from phasetop.backends.ollama_pull import PullError
 from phasetop.backends.protocol import Backend
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.registry import identify, probe_of
@@ -43,6 +46,7 @@ class Wanted:
     cacert: str | None
     insecure: bool
     proxy: str | None = None
+    pull: bool = False  # fetch a model that the server lacks
 
 
 class Target:
@@ -51,6 +55,7 @@ class Target:
     Attributes:
         v: the server's id; m: the model's, once it is known.
         fault: why there is no server, when `ready` came with None.
+        lacks: the model that the server does not have and could pull.
     """
 
     def __init__(self, recorder: Recorder, wanted: Wanted, log_folder: Path | None) -> None:
@@ -63,23 +68,40 @@ class Target:
         self.backend: Backend | None = None
         self.fault: ev.Fault | None = None
         self.models: Sequence[str] = ()
+        self.lacks: str | None = None
         self.pid: int | None = None
         self.engine: Engine | None = None
         self._settled = threading.Event()
         self._closing = threading.Event()
+        self._guard = threading.Lock()
+        self._told = False  # an ask ended for want of it
+        self._pulling: tuple[int, threading.Event] | None = None
 
     @property
     def settled(self) -> bool:
         """Whether it is decided: ready, or refused."""
         return self._settled.is_set()
 
+    @property
+    def is_ollama(self) -> bool:
+        """Whether the server that was found is an Ollama, with the model or without it."""
+        return self.lacks is not None or (self.backend is not None and self.backend.name == "ollama")
+
     def resolve(self) -> None:
         """Find it and wait until it is ready; never raises: `fault` says what went wrong."""
         try:
             self._resolve()
         except Refused as refused:
-            self.models = refused.models
+            self.models, self.lacks = refused.models, refused.pullable
             self._fail(refused.fault)
+            if refused.pullable is not None:
+                self._recorder.notice(
+                    "not-installed",
+                    ev.shown(refused.fault.text),
+                    level="warn",
+                    model=refused.pullable,
+                    closest=list(refused.models),
+                )
         except (UsageError, EngineError) as error:
             self._fail(ev.Fault(code="unusable", text=str(error)))
         except Exception as error:
@@ -93,11 +115,34 @@ class Target:
         while not self._settled.wait(0.05):
             if cancelled.is_set() or self._closing.is_set():
                 return False
-        return self.backend is not None and self.fault is None
+        ready = self.backend is not None and self.fault is None
+        self._told = self._told or not ready
+        return ready
+
+    def try_again(self, *, at_once: bool = False) -> bool:
+        """Whether it has to be looked for again: an ask failed for want of it, and since then something may have changed."""
+        with self._guard:
+            if self.fault is None or not self._settled.is_set() or not (self._told or at_once):
+                return False
+            self.fault, self._told, self.lacks = None, False, None
+            self._settled.clear()
+            return True
+
+    def use_key(self, api_key: str | None) -> None:
+        """From here on, ask with this key."""
+        self._wanted = dataclasses.replace(self._wanted, api_key=api_key)
+        if self.endpoint is not None:
+            self.endpoint.api_key = api_key
+
+    def pulling(self, task: int) -> threading.Event | None:
+        """What cancels the pull that is task ``task``; None where there is none."""
+        return self._pulling[1] if self._pulling is not None and self._pulling[0] == task else None
 
     def close(self) -> None:
         """Let go: the embedded engine ends with the session."""
         self._closing.set()
+        if self._pulling is not None:
+            self._pulling[1].set()
         if self.engine is not None:
             self.engine.stop()
 
@@ -125,13 +170,18 @@ class Target:
         """Neither URL nor file: what is running here, else the embedded model."""
         wanted = self._wanted
         looked_at: list[str] = []
-        for url in discover.usual_addresses(wanted.backend):
-            found = discover.serves(url, wanted.model)
-            if found is None:
-                looked_at.append(base_url(url))
-                continue
-            self._connect(url, found)
-            self._recorder.notice("found", f"took {display_name(found)} at {base_url(url)}")
+        lacking: list[tuple[str, discover.Found]] = []
+        for kind, url in discover.usual_addresses(wanted.backend):
+            found = discover.look(kind, self._open(url), wanted.model)
+            if found is not None and found.model is not None:
+                self._connect(url, found.model, kind if kind == "ollama" else None)
+                self._recorder.notice("found", f"took {display_name(found.model)} at {base_url(url)}")
+                return
+            looked_at.append(base_url(url))
+            if found is not None and kind == "ollama":
+                lacking.append((url, found))
+        if wanted.model and lacking:
+            self._lacks(*lacking[0], wanted.model)
             return
         if wanted.model:
             at = " or ".join(looked_at) or "the usual addresses"
@@ -147,6 +197,31 @@ class Target:
             raise Refused(ev.Fault(code="no-server", text=f"no {wanted.backend} with a model answers at {at}"))
         self._start_small(wanted.engine)
         self._recorder.notice("found", "nothing runs here: took the embedded model")
+
+    def _open(self, url: str) -> Endpoint:
+        wanted = self._wanted
+        return Endpoint.open(url, wanted.api_key, wanted.cacert, insecure=wanted.insecure, proxy=wanted.proxy)
+
+    def _lacks(self, url: str, found: discover.Found, model: str) -> None:
+        """An Ollama is there and has no such model: pull it, where that is wanted. Raises `Refused`."""
+        self.endpoint = self._open(url)
+        refused = not_installed(model, found.names, self.endpoint.base)
+        if not self._wanted.pull:
+            raise refused
+        self._pull(self.endpoint, model)
+        self._connect(url, model, "ollama")
+
+    def _pull(self, endpoint: Endpoint, model: str) -> None:
+        """Raises `Refused` when it does not come."""
+        self._pulling = self._recorder.new_id("task"), threading.Event()
+        if self._closing.is_set():
+            self._pulling[1].set()
+        try:
+            pull(self._recorder, self._pulling[0], endpoint, model, self._pulling[1], insecure=self._wanted.insecure)
+        except PullError as error:
+            raise Refused(ev.Fault(code="pull-failed", text=str(error)), pullable=model) from None
+        finally:
+            self._pulling = None
 
     def _start_small(self, engine: Mapping[str, Any] | None) -> None:
         small = find_small_model()
@@ -187,9 +262,8 @@ class Target:
 
     def _connect(self, url: str, model: str | None, kind: str | None = None) -> None:
         wanted, recorder = self._wanted, self._recorder
-        endpoint = Endpoint.open(url, wanted.api_key, wanted.cacert, insecure=wanted.insecure, proxy=wanted.proxy)
-        self.endpoint = endpoint
-        first = True
+        endpoint = self.endpoint = self._open(url)
+        first, pulled = True, False
         while not self._closing.is_set():
             try:
                 identified = identify(endpoint, model, kind)
@@ -199,6 +273,12 @@ class Target:
                     recorder.emit(server, ev.State(t=recorder.now(), v=self.v, s="loading", why="503 Loading model"))
                     first = False
                 self._closing.wait(_LOADING_POLL_S)
+                continue
+            except Refused as refused:
+                if refused.pullable is None or not wanted.pull or pulled:
+                    raise
+                self._pull(endpoint, refused.pullable)
+                pulled = True
                 continue
             self._ready(identified, endpoint, listening_pid(endpoint.base))
             return
@@ -246,4 +326,5 @@ def wanted_from(command: Mapping[str, Any]) -> Wanted | None:
         cacert=tls.get("cacert"),
         insecure=bool(tls.get("insecure")),
         proxy=command.get("proxy"),
+        pull=bool(command.get("pull")),
     )

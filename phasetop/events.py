@@ -113,6 +113,7 @@ class Model(Event, tag="model", kw_only=True):
     hparams: dict[str, Any] | None = None
     weights: dict[str, int] | None = None
     placed: dict[str, int] | None = None
+    loaded: bool | None = None
     template: str | None = None
     origin: dict[str, str] | None = msgspec.field(default=None, name="from")
 

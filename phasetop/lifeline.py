@@ -55,6 +55,7 @@ class Start:
     proxy: str | None = None
     on_gone: Literal["stop", "finish"] = "stop"
     redact: bool = False
+    pull: bool = False  # let Ollama fetch a model that it lacks
 
 
 class Lifeline:
@@ -72,12 +73,14 @@ class Lifeline:
     def __init__(self, start: Start, *, record: Path | None = None, keep_as: str | None = None) -> None:
         self.session_id = str(uuid.uuid4())
         self.kept: Path | None = None
+        self.not_kept: str | None = None  # why, where keeping was asked for
         self._keep_as = keep_as
         self._ids = itertools.count(1)
         self._path: Path | None = places.live_path(self.session_id)
         self._log: Path | None = self._path.with_suffix(".log")
         self._link: Path | None = None
         self._closed = False
+        self._no_file: str | None = None
         self._prepare(record)
         self._process = self._spawn()
         self._anchor_guess = time.monotonic_ns()
@@ -93,6 +96,7 @@ class Lifeline:
             op="start",
             session=self.session_id,
             path=None if self._path is None else str(self._path),
+            no_file=self._no_file,
             argv=list(start.argv),
             target=None if start.target is None else _as_dict(start.target),
             kind=start.kind,
@@ -102,6 +106,7 @@ class Lifeline:
             proxy=start.proxy,
             on_gone=start.on_gone,
             redact=start.redact,
+            pull=start.pull,
         )
 
     def _prepare(self, record: Path | None) -> None:
@@ -109,8 +114,9 @@ class Lifeline:
         assert self._path is not None
         try:
             places.make_private(self._path.parent)
-        except OSError:
+        except OSError as error:
             self._log = None
+            self._no_file = f"{self._path.parent}: {(error.strerror or str(error)).lower()}"
             if record is None:
                 self._path = None
         if record is None:
@@ -222,9 +228,9 @@ class Lifeline:
         """Look for servers, models, devices; the answers are events."""
         return self._send(op="discover")
 
-    def get(self, model: str) -> int:
-        """Fetch a model; progress comes as `task` events."""
-        return self._send(op="get", model=model)
+    def get(self, model: str, backend: str | None = None) -> int:
+        """Fetch a model (``backend`` "ollama": pull it there); progress comes as `task` events."""
+        return self._send(op="get", model=model, backend=backend)
 
     def stop(self) -> int:
         """End the running requests and the session; the collector leaves by itself."""
@@ -238,8 +244,8 @@ class Lifeline:
         """
         if self.kept is not None:
             return self.kept
-        if self._path is None or not self.follower.session.hello or self._not_recorded():
-            raise PhasetopError("this session is not recorded: its folder could not be written")
+        if self._path is None or not self._has_lines():
+            raise PhasetopError(f"this session has no file ({self._no_file or 'it could not be written'})")
         folder = places.recordings_folder()
         stem = places.safe_stem(name) if name else places.recording_stem(model)
         try:
@@ -269,8 +275,12 @@ class Lifeline:
             return self.kept.name.removesuffix(places.SUFFIX)
         return str(self.kept)
 
-    def _not_recorded(self) -> bool:
-        return any(n.code == "not-recorded" for n in self.follower.session.notices.items)
+    def _has_lines(self) -> bool:
+        """Whether there is a file worth a name; one that a full disk cut short is."""
+        try:
+            return self._path is not None and self._path.stat().st_size > 0
+        except OSError:
+            return False
 
     def close(self) -> int | None:
         """Part from the collector: it ends what runs and leaves; returns its exit status (None: it had to be killed).
@@ -304,12 +314,12 @@ class Lifeline:
 
     def _dispose(self) -> None:
         session = self.follower.session
-        if self._keep_as is not None and self.kept is None and self._path is not None and session.hello:
+        if self._keep_as is not None and self.kept is None:
             model = next((m.name for v in session.models.values() if (m := v.at()) and m.name), None)
             try:
                 self.keep(self._keep_as or None, model)
-            except PhasetopError:
-                pass  # not recorded: a notice says so already
+            except PhasetopError as error:
+                self.not_kept = str(error)
         self.follower.close()
         if self._process.stdout is not None:
             self._process.stdout.close()

@@ -7,20 +7,28 @@ import sys
 import time
 from typing import Any, Final
 
+from phasetop import tasks
 from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
-from phasetop.figures import size
+from phasetop.figures import UNKNOWN, count, size
 from phasetop.headless import Interrupts
 from phasetop.lifeline import Lifeline, Start
+from phasetop.progress_line import ProgressLine
 from phasetop.session import Session
 from phasetop.visible import harmless
 
 POLL_S: Final = 0.05
 
 
-def get(spec: str) -> int:
-    """Fetch a model, with its progress on stderr and its path on stdout; returns the exit status."""
-    lifeline = Lifeline(Start(target=None, argv=["models", "get"]))
-    command = lifeline.get(spec)
+def get(spec: str, *, backend: str | None = None, insecure: bool = False) -> int:
+    """Fetch a model, with its progress on stderr and its path (or that it is there) on stdout; returns the exit status.
+
+    Args:
+        spec: a well-known small model, a URL, ``hf:REPO/FILE``; any other name is pulled into Ollama.
+        backend: "ollama" pulls whatever the name is.
+        insecure: take a server or a registry without (trusted) TLS.
+    """
+    lifeline = Lifeline(Start(target=None, argv=["models", "get"], insecure=insecure))
+    command = lifeline.get(spec, backend)
     try:
         with Interrupts() as interrupts:
             return _follow_task(lifeline, command, interrupts)
@@ -30,23 +38,24 @@ def get(spec: str) -> int:
 
 def _follow_task(lifeline: Lifeline, command: int, interrupts: Interrupts) -> int:
     follower = lifeline.follower
-    terminal = sys.stderr.isatty()
-    started = time.monotonic()
+    line = ProgressLine()
     asked_to_stop = False
     while not follower.ended:
         came = follower.poll()
         session = follower.session
-        task = _task_of(session, command)
-        if task is not None:
-            last = next((each for each in reversed(session.tasks.items) if each.task == task), None)
+        answer = next((each for each in session.controls.items if each.id == command and each.op == "get"), None)
+        if answer is not None and not answer.ok:
+            print(f"phasetop: {harmless(answer.why or 'refused', newlines=False)}", file=sys.stderr)
+            return EXIT_FAILED
+        if answer is not None and answer.task is not None:
+            last = tasks.newest(session.tasks.items, answer.task)
             if interrupts.count and not asked_to_stop:
                 asked_to_stop = True
-                lifeline.cancel_task(task)
-            if last is not None and came and last.state == "run" and terminal:
-                print(f"\r\x1b[K{_progress(last.done, last.total, time.monotonic() - started)}", end="", file=sys.stderr)
+                lifeline.cancel_task(answer.task)
+            if last is not None and last.state == "run" and came:
+                line.show(session, answer.task)
             if last is not None and last.state != "run":
-                if terminal:
-                    print("\r\x1b[K", end="", file=sys.stderr)
+                line.clear()
                 if last.state == "ok":
                     print(last.why or "")
                     return EXIT_OK
@@ -58,18 +67,6 @@ def _follow_task(lifeline: Lifeline, command: int, interrupts: Interrupts) -> in
             time.sleep(POLL_S)
     print("phasetop: the collector died", file=sys.stderr)
     return EXIT_FAILED
-
-
-def _task_of(session: Session, command: int) -> int | None:
-    return next((each.task for each in session.controls.items if each.id == command and each.op == "get"), None)
-
-
-def _progress(done: float | None, total: float | None, seconds: float) -> str:
-    amount = done or 0
-    rate = f"{size(amount / seconds)}/s" if seconds > 0 else ""
-    if not total:
-        return f"{size(amount)}   {rate}"
-    return f"{size(amount)} of {size(total)}   {100 * amount / total:3.0f} %   {rate}"
 
 
 def list_models(as_json: str | None) -> int:
@@ -91,11 +88,33 @@ def list_models(as_json: str | None) -> int:
         text = json.dumps({"models": found, "unreachable": unreachable}, indent=None if as_json else 2, ensure_ascii=False)
         print(text)
         return EXIT_OK
-    for model in found:
-        print(f"{harmless(model['name'], newlines=False):40} {model['backend']:10} {model['url'] or ''}".rstrip())
+    for text in _table(found):
+        print(text)
     for other in unreachable:
         print(f"phasetop: {harmless(other['why'], newlines=False)}", file=sys.stderr)
     return EXIT_OK
+
+
+def _table(found: list[dict[str, Any]]) -> list[str]:
+    """Aligned lines: name, backend, loaded or not, size, quantisation, trained context, address."""
+    rows = [
+        (
+            harmless(str(model["name"]), newlines=False),
+            str(model["backend"] or UNKNOWN),
+            "loaded" if model["loaded"] else "",
+            size(model["file_bytes"]) if model["file_bytes"] else UNKNOWN,
+            harmless(model["quantisation"] or UNKNOWN, newlines=False),
+            f"{count(model['context_trained'])} tok" if model["context_trained"] else UNKNOWN,
+            str(model["url"] or ""),
+        )
+        for model in found
+    ]
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(7)]
+    right = (False, False, False, True, False, True, False)
+    return [
+        "  ".join(cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def _found(session: Session) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -110,7 +129,7 @@ def _found(session: Session) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
                 "name": model.name,
                 "backend": server.backend if server else None,
                 "url": server.url if server else None,
-                "loaded": None,
+                "loaded": model.loaded,
                 "file_bytes": model.file_bytes,
                 "quantisation": model.quant,
                 "context_trained": model.context_trained,

@@ -90,8 +90,8 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
         raise UsageError("--tui and --plain (or --json) exclude each other")
     record, keep_as = _record(given.get("record"))
     start = _start(model, given, engine)
-    if start.engine is None:  # a server of somebody's own: it says itself that these are not a request's to change
-        settings = {**engine, **settings}
+    if start.target is None or start.target.backend != "embedded":
+        settings = {**engine, **settings}  # Ollama takes them with a request, others say that they don't
     return Plan(
         start=start,
         api="raw" if given.get("raw") else "chat",
@@ -127,6 +127,8 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
         settings["think"] = False
     elif given.get("think") is not None:
         settings["think"] = given["think"] or True
+    if given.get("keep_alive") is not None:
+        settings["keep_alive"] = _value(given["keep_alive"])
     if given.get("no_cache_prompt"):
         settings["cache_prompt"] = False
     if (wanted := given.get("output_format")) is not None:
@@ -244,6 +246,7 @@ def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any]) 
         insecure=bool(given.get("insecure")),
         proxy=given.get("proxy"),
         redact=bool(given.get("redact")),
+        pull=bool(given.get("pull")),
     )
 
 

@@ -1,0 +1,61 @@
+"""Tasks (a pull, a download, a load) as people read them: how much, how fast, how long yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from phasetop import events as ev
+from phasetop.figures import seconds, share, size
+
+WINDOW_NS: Final = 3_000_000_000
+"""A task's rate is over so long."""
+
+
+def newest(tasks: Sequence[ev.Task], task: int) -> ev.Task | None:
+    """The last word on a task; None where there is none."""
+    return next((each for each in reversed(tasks) if each.task == task), None)
+
+
+def running(tasks: Sequence[ev.Task], title: str) -> list[int]:
+    """The tasks that run and whose title begins with ``title``, the latest begun last."""
+    states: dict[int, ev.Task] = {}
+    for each in tasks:
+        states[each.task] = each
+    return [task for task, each in states.items() if each.state == "run" and (each.title or "").startswith(title)]
+
+
+def rate_per_s(tasks: Sequence[ev.Task], task: int) -> float | None:
+    """Units a second over the last seconds that were told; None before there are two."""
+    last: ev.Task | None = None
+    base: ev.Task | None = None
+    for each in reversed(tasks):
+        if each.task != task or each.done is None:
+            continue
+        if last is None:
+            last = each
+            continue
+        base = each
+        if each.t <= last.t - WINDOW_NS:
+            break
+    if last is None or base is None or last.done is None or base.done is None or last.t <= base.t:
+        return None
+    return max(0.0, (last.done - base.done) / (last.t - base.t) * 1e9)
+
+
+def text(tasks: Sequence[ev.Task], task: int) -> str:
+    """One line: ``pull tiny: 2df68bc8c465   1.20 of 4.92 GB   24 %   45.1 MB/s   1:22 min``."""
+    last = newest(tasks, task)
+    if last is None:
+        return ""
+    parts = [last.title or "task"]
+    if last.done is not None and last.unit == "B":
+        parts.append(size(last.done) if last.total is None else f"{size(last.done)} of {size(last.total)}")
+        if last.total:
+            parts.append(share(min(last.done / last.total, 1.0)))
+        rate = rate_per_s(tasks, task)
+        if rate:
+            parts.append(f"{size(rate)}/s")
+            if last.total and last.total > last.done:
+                parts.append(" ".join(seconds((last.total - last.done) / rate * 1e9)))
+    return "   ".join(parts)
