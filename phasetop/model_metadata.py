@@ -125,7 +125,7 @@ def from_header(header: Header) -> Metadata:
 def from_show(show: Mapping[str, Any]) -> Metadata | None:
     """What Ollama's /api/show says, with or without ``verbose``; None where it says no architecture.
 
-    Without ``verbose`` long arrays are null: the KV heads of each layer then come from the shapes of its tensors.
+    Without ``verbose`` arrays are null: heads and KV heads of each layer then come from the shapes of its tensors.
     """
     info = show.get("model_info")
     if not isinstance(info, Mapping) or not isinstance(info.get("general.architecture"), str):
@@ -135,12 +135,12 @@ def from_show(show: Mapping[str, Any]) -> Metadata | None:
     tensors = [tensor for entry in show.get("tensors") or () if (tensor := _shown_tensor(entry)) is not None]
     origin = "server: /api/show"
     origins: dict[str, str] = {}
-    kv_heads = f"{arch}.attention.head_count_kv"
-    if kv_heads not in hparams and kv_heads in info:
-        heads = _kv_heads(arch, hparams, tensors)
-        if heads is not None:
-            hparams[kv_heads] = heads
-            origins["hparams"] = f"{origin}: KV heads by the tensors' shapes"
+    absent = {key for key, value in info.items() if value is None and key.startswith(f"{arch}.")}
+    hparams |= (by_shape := {key: value for key, value in _by_shape(arch, hparams, tensors).items() if key in absent})
+    if absent:
+        left = sorted(key.removeprefix(f"{arch}.") for key in absent - by_shape.keys())
+        how = f"by the tensors' shapes: {len(by_shape)} arrays" if by_shape else "arrays left out"
+        origins["hparams"] = f"{origin}; {how}{', not known: ' + ', '.join(left) if left else ''}"
     details = show.get("details")
     quant = details.get("quantization_level") if isinstance(details, Mapping) else None
     read = _weights(arch, hparams, tensors)
@@ -226,30 +226,28 @@ def _draft_head(arch: str, header: Header) -> dict[str, int]:
     return {} if any(tensor.name == probe for tensor in header.tensors) else {key: 0}
 
 
-def _kv_heads(arch: str, hparams: Mapping[str, Any], tensors: Iterable[Tensor]) -> tuple[int, ...] | None:
-    """KV heads of each layer by the width of its K, where the metadata leave them out."""
-    layers = _count(hparams.get(f"{arch}.block_count"))
-    heads, embedding = hparams.get(f"{arch}.attention.head_count"), _count(hparams.get(f"{arch}.embedding_length"))
+def _by_shape(arch: str, hparams: Mapping[str, Any], tensors: Iterable[Tensor]) -> dict[str, tuple[int, ...]]:
+    """Heads, KV heads and feed-forward width of each layer by its tensors' shapes, for metadata that leave arrays out."""
+    layers, embedding = _count(hparams.get(f"{arch}.block_count")), _count(hparams.get(f"{arch}.embedding_length"))
+    heads = _count(hparams.get(f"{arch}.attention.head_count"))
     key = _count(hparams.get(f"{arch}.attention.key_length"))
-    if key is None and isinstance(heads, int) and heads and embedding:
+    if key is None and heads and embedding:
         key = embedding // heads
-    if not layers or not key or layers > 512:
-        return None
+    key = key or _count(hparams.get(f"{arch}.rope.dimension_count"))
     window = _count(hparams.get(f"{arch}.attention.key_length_swa"))
-    found = [0] * layers
+    if not layers or not key or layers > 512 or window not in (None, key):
+        return {}
+    widths = {"attn_q.weight": [0] * layers, "attn_k.weight": [0] * layers, "ffn_up.weight": [0] * layers}
     for tensor in tensors:
         layer = _LAYER.match(tensor.name)
-        if layer is None or len(tensor.shape) < 2 or not tensor.name.endswith(".attn_k.weight"):
-            continue
-        il, width = int(layer[1]), tensor.shape[1]
-        if il >= layers:
-            return None
-        if window and window != key:
-            return None  # which of its layers have a window is not known either
-        if width % key:
-            return None
-        found[il] = width // key
-    return tuple(found) if any(found) else None
+        name = tensor.name[layer.end() :] if layer is not None else ""
+        if layer is not None and name in widths and len(tensor.shape) > 1 and int(layer[1]) < layers:
+            widths[name][int(layer[1])] = tensor.shape[1]
+    found = {f"{arch}.feed_forward_length": tuple(widths["ffn_up.weight"])}
+    for name, tensor_name in {"head_count": "attn_q.weight", "head_count_kv": "attn_k.weight"}.items():
+        if any(widths[tensor_name]) and not any(width % key for width in widths[tensor_name]):
+            found[f"{arch}.attention.{name}"] = tuple(width // key for width in widths[tensor_name])
+    return found
 
 
 def _shown_tensor(entry: Any) -> Tensor | None:

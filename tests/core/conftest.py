@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +13,8 @@ from hypothesis import settings
 
 from phasetop import events as ev
 from phasetop.session import Session
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # helpers beside the tests: tests.core.gguf_writer
 
 settings.register_profile("core", deadline=None)  # a busy machine is no slow code
 settings.load_profile("core")
