@@ -43,6 +43,20 @@ def phasetop(context: click.Context, /, debug: bool) -> None:
         click.echo(context.get_help())
 
 
+def _display_options(command: F) -> F:
+    """How the live view looks; the same for every command that has one."""
+    options = [
+        option("--theme", type=click.Choice(["dark", "light"]), help="The view's ground (else: the terminal's)."),
+        option("--colours", "--colors", type=click.Choice(["truecolor", "256", "16", "none"]), help="How many to use."),
+        option("--ascii", "ascii_only", is_flag=True, help="Only ASCII characters in the view."),
+        option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal (as over SSH)."),
+        option("--fps", type=click.FloatRange(0.5, 60), metavar="N", help="Frames a second (10; 5 over SSH)."),
+    ]
+    for each in reversed(options):
+        command = each(command)
+    return command
+
+
 def _run_options(command: F) -> F:
     """The options of `run`, in the order in which help shows them."""
     options = [
@@ -96,6 +110,7 @@ def _run_options(command: F) -> F:
 @phasetop.command(context_settings=CONTEXT)
 @click.argument("model", required=False)
 @_run_options
+@_display_options
 @click.pass_context
 def run(context: click.Context, /, model: str | None, **given: Any) -> None:
     """Run a prompt and watch it: live at a terminal, text and a summary otherwise.
@@ -111,12 +126,14 @@ def run(context: click.Context, /, model: str | None, **given: Any) -> None:
 @click.argument("file")
 @option("--json", "as_json", metavar="[compact]", help="Print the requests as JSON.")
 @option("--plain", is_flag=True, help="Print text and summary, no view.")
+@_display_options
 @click.pass_context
-def replay(context: click.Context, file: str, as_json: str | None, plain: bool) -> None:
+def replay(context: click.Context, /, file: str, as_json: str | None, plain: bool, **given: Any) -> None:
     """Open a recording: a file, @last, @2 or a name."""
     from phasetop import run as running
+    from phasetop.display import display_of
 
-    context.exit(running.replay(file, as_json=as_json, plain=plain))
+    context.exit(running.replay(file, as_json=as_json, plain=plain, display=display_of(given)))
 
 
 class _WithServerOptions(click.Command):

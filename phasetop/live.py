@@ -1,17 +1,31 @@
-"""A session handed to the view: what grows behind it, and the way back to its collector."""
+"""Sessions handed to the view, and what stays in the terminal's scrollback after it."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from phasetop import places, prompts, summary
+from phasetop.display import Display
+from phasetop.faults import EXIT_HUNG_UP
+from phasetop.follow import Follower
+from phasetop.keeper import Keeper
 from phasetop.lifeline import Lifeline
 from phasetop.plan import Plan
+from phasetop.recording import settle
+from phasetop.remembered import Remembered
 from phasetop.session import Session
+from phasetop.visible import harmless
+
+if TYPE_CHECKING:
+    from phasetop.tui.app import Options
 
 VIEW_NICE: Final = 10
+_LOOK_S: Final = 1.0
 
 
 class LiveSource:
@@ -56,75 +70,109 @@ class Recorded:
         return self.session.last_t
 
 
-class Keeper:
-    """What the view may tell the collector; `phasetop.tui.source.Lifeline` has the contract."""
+class Watched:
+    """A session of this machine that another process writes: its file, followed while its writer holds the lock."""
 
-    def __init__(self, lifeline: Lifeline, plan: Plan) -> None:
-        self._lifeline = lifeline
-        self._plan = plan
+    def __init__(self, path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._path = path
+        self._clock = clock
+        self._follower = Follower(path, None, self.now)
+        self._looked = 0
+        self._gone = False
 
     @property
-    def kept(self) -> str | None:
-        """What the recording is called; None while it would go at the end."""
-        return self._lifeline.kept_as
+    def session(self) -> Session:
+        """What is known so far."""
+        return self._follower.session
 
-    def ask(self, text: str) -> None:
-        """Send the next turn with the chat so far as its history; after the running request, if one runs."""
-        runs = self._lifeline.follower.session.runs
-        raw = self._plan.api == "raw"
-        messages = [{"role": "user", "content": text}]
-        if not runs and not raw:
-            messages = [*(m for m in self._plan.messages if m.get("role") == "system"), *messages]
-        last = max(runs, default=None)
-        self._lifeline.ask(
-            api="raw" if raw else "chat",
-            messages=None if raw else messages,
-            prompt=text if raw else None,
-            parent=None if raw else last,
-            after=last,
-            tools=self._plan.tools,
-            settings=self._plan.settings,
-        )
+    @property
+    def live(self) -> bool:
+        """Whether more may come."""
+        return not self._gone and not self._follower.ended
 
-    def cancel(self, r: int) -> None:
-        """End request ``r``; what came of it stays."""
-        self._lifeline.cancel(r)
+    def now(self) -> int:
+        """The time since the anchor, ns; the writer's clock is this machine's."""
+        hello = self.session.hello if hasattr(self, "_follower") else None
+        if hello is None or not self.live:
+            return self.session.last_t
+        return max(self.session.last_t, self._clock() - hello.anchor.mono)
 
-    def keep(self, name: str | None) -> str:
-        """Keep the recording; returns what it is called. Raises `PhasetopError` when it cannot be kept."""
-        session = self._lifeline.follower.session
-        model = next((m.name for versions in session.models.values() if (m := versions.at()) and m.name), None)
-        self._lifeline.keep(name, model)
-        return self._lifeline.kept_as or ""
+    def poll(self) -> bool:
+        """Apply what is new; when its writer is gone without a word, end what ran."""
+        if self._gone:
+            return False
+        looks = self._clock() - self._looked > _LOOK_S * 1e9
+        gone = looks and not places.is_live(self._path)
+        came = self._follower.poll()
+        if looks:
+            self._looked = self._clock()
+        if gone and not self._follower.ended:
+            self._gone = True
+            settle(self.session, self.session.last_t, "collector-died")
+            return True
+        return came
 
-    def stop(self) -> None:
-        """The view ends: no further commands come."""
-        self._lifeline.stop()
+
+def options_of(display: Display, *, ask: bool | None = None, title: str | None = None, typed: bool = True) -> Options:
+    """The view's options; ``typed``: there is an ask line, which earlier prompts come back to."""
+    from phasetop.tui.app import Options
+
+    return Options(
+        ask=ask,
+        title=title,
+        theme=display.theme,
+        colours=display.colours,
+        ascii=display.ascii,
+        mouse=display.mouse,
+        hz=display.fps,
+        earlier=tuple(prompts.load()) if typed else (),
+        memory=Remembered(),
+    )
 
 
 def run_view(lifeline: Lifeline, plan: Plan) -> int:
-    """The live view of a run; returns the exit status. Closes the lifeline, and says where the recording is."""
-    _step_back()
+    """The live view of a run; returns the exit status. Closes the lifeline, and leaves reply and summary on the terminal."""
+    step_back()
+    status = EXIT_HUNG_UP
     try:
+        keeper = Keeper(lifeline, plan)
         if plan.asks:
-            lifeline.ask(
-                api="raw" if plan.api == "raw" else "chat",
-                messages=plan.messages,
-                prompt=plan.prompt,
-                tools=plan.tools,
-                settings=plan.settings,
-            )
-        from phasetop.tui.app import Options, view
+            keeper.begin()
+        from phasetop.tui.app import view
 
-        status = view(LiveSource(lifeline), lifeline=Keeper(lifeline, plan), options=Options(ask=not plan.asks))
+        status = view(LiveSource(lifeline), lifeline=keeper, options=options_of(plan.display, ask=not plan.asks))
     finally:
         lifeline.close()
-    kept = lifeline.kept_as
-    print(f"kept as {kept}" if kept else "not kept; `--record` keeps it, `s` too", file=sys.stderr)
+    if status != EXIT_HUNG_UP:
+        leave_behind(lifeline)
     return status
 
 
-def _step_back() -> None:
+def leave_behind(lifeline: Lifeline) -> None:
+    """Print the last reply and its summary, where the view was: they stay in the scrollback."""
+    from phasetop.headless import TextOut
+
+    session, kept = lifeline.follower.session, lifeline.kept_as
+    begun = [run for run in session.runs.values() if run.info.at() is not None]
+    if not begun:
+        return
+    run = begun[-1]
+    try:
+        out = TextOut(run_json=False, show_thinking=False)
+        out.write_new(run)
+        out.end()
+        _say(summary.lines(session, run, kept))
+    except OSError:
+        pass  # the terminal went away meanwhile: nobody reads it
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(harmless(line, newlines=False), file=sys.stderr)
+    sys.stderr.flush()
+
+
+def step_back() -> None:
     """Draw at a lower priority: the threads of a server on this machine meet at barriers, and one held up holds all.
 
     The collector was started before, and keeps its own.
@@ -135,8 +183,8 @@ def _step_back() -> None:
         pass
 
 
-def replay_view(session: Session, path: Path) -> int:
+def replay_view(session: Session, path: Path, display: Display) -> int:
     """The same view over a recording, at its end; returns the exit status."""
-    from phasetop.tui.app import Options, view
+    from phasetop.tui.app import view
 
-    return view(Recorded(session), options=Options(title=path.name))
+    return view(Recorded(session), options=options_of(display, title=path.name, typed=False))

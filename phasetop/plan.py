@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
+from phasetop.display import Display, display_of
 from phasetop.faults import UsageError
 from phasetop.lifeline import Start, Target
 from phasetop.model_names import read_model_argument
@@ -59,6 +60,7 @@ class Plan:
     show_thinking: bool = False
     record: Path | None = None
     keep_as: str | None = None
+    display: Display = field(default_factory=Display)
 
     @property
     def asks(self) -> bool:
@@ -105,6 +107,7 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
         show_thinking=bool(given.get("show_thinking")),
         record=record,
         keep_as=keep_as,
+        display=display_of(given),
     )
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from phasetop import places
+from phasetop.display import Display
 from phasetop.faults import EXIT_OK, FormatError, PhasetopError, UsageError
 from phasetop.lifeline import Lifeline
 from phasetop.plan import Plan, plan
@@ -43,7 +44,7 @@ def run(wanted: Plan) -> int:
     return run_view(lifeline, wanted)
 
 
-def replay(name: str, *, as_json: str | None, plain: bool) -> int:
+def replay(name: str, *, as_json: str | None, plain: bool, display: Display | None = None) -> int:
     """Open a recording at its end.
 
     Raises:
@@ -66,7 +67,7 @@ def replay(name: str, *, as_json: str | None, plain: bool) -> int:
     if as_json is None and not plain and has_terminal():
         from phasetop.live import replay_view
 
-        return replay_view(session, path)
+        return replay_view(session, path, display or Display())
     return _print(session, path, as_json)
 
 

@@ -13,27 +13,29 @@ import sys
 import termios
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import textual.constants
 from textual import events
 from textual.app import App, ComposeResult
-from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Offset
 
+from phasetop import editor
 from phasetop.faults import EXIT_FAILED, EXIT_HUNG_UP, EXIT_OK, EXIT_TERMINATED, PhasetopError
 from phasetop.tui import footer, header, pages, terminal
 from phasetop.tui.board import Board
 from phasetop.tui.cells import Canvas
 from phasetop.tui.controls import Controls
+from phasetop.tui.driver import TerminalDriver
 from phasetop.tui.failure import Failure
 from phasetop.tui.frame import Frame, FrameMaker
 from phasetop.tui.layout import Layout, Rect, layout, tiles, zoomed
 from phasetop.tui.pacing import Pacer
 from phasetop.tui.painter import paint
+from phasetop.tui.remembering import Memory, remembered_theme
 from phasetop.tui.source import Lifeline, Source
-from phasetop.tui.theme import Look, Theme
+from phasetop.tui.theme import Depth, Look, Theme
 
 __all__ = ["Options", "view"]
 
@@ -55,18 +57,24 @@ class Options:
         ask: begin with the ask line focused; None: where there is a lifeline and no request is known.
         title: the name of what is replayed or watched; None: one's own live session.
         theme: dark or light; None: as the terminal's ground is.
+        colours: how many; None: as the terminal says, at most 256 over SSH.
         ascii: only ASCII characters; None: as the locale says.
         mouse: take the mouse; None: not over SSH.
         hz: frames a second; None: 10, over SSH 5.
+        earlier: the prompts of other times, oldest first.
+        memory: where theme, colours and arrangement are remembered; None: nowhere.
 
     """
 
     ask: bool | None = None
     title: str | None = None
     theme: Theme | None = None
+    colours: Depth | None = None
     ascii: bool | None = None
     mouse: bool | None = None
     hz: float | None = None
+    earlier: tuple[str, ...] = ()
+    memory: Memory | None = None
 
 
 def view(source: Source, *, lifeline: Lifeline | None = None, options: Options | None = None) -> int:
@@ -93,10 +101,12 @@ def view(source: Source, *, lifeline: Lifeline | None = None, options: Options |
     assert sys.__stderr__ is not None
     remote = terminal.is_remote(os.environ)
     told = terminal.ask_terminal(sys.__stdin__.fileno(), sys.__stderr__.fileno(), os.environ)
-    look = terminal.look_for(os.environ, told.ground, theme=options.theme, ascii_only=options.ascii)
+    theme = options.theme or remembered_theme(options.memory)
+    look = terminal.look_for(os.environ, told.ground, theme=theme, ascii_only=options.ascii, depth=options.colours)
     # Colours are chosen here, each for its depth; Rich must not convert them by its own idea of the terminal.
     vars(textual.constants)["COLOR_SYSTEM"] = "truecolor"
-    app = ViewApp(source, lifeline, options, look, hz=REMOTE_HZ if remote else LOCAL_HZ, paced=told.answers)
+    hz = REMOTE_HZ if remote else LOCAL_HZ
+    app = ViewApp(source, lifeline, options, look, hz=hz, paced=told.answers, remote=remote)
     try:
         app.run(mouse=not remote if options.mouse is None else options.mouse)
     except OSError:
@@ -104,6 +114,7 @@ def view(source: Source, *, lifeline: Lifeline | None = None, options: Options |
             raise
     finally:
         app.ended()
+        told.drain()
         if app.status == EXIT_HUNG_UP:
             _let_go()
         if lifeline is not None:
@@ -129,8 +140,9 @@ class ViewApp(App[None], inherit_bindings=False):
         *,
         hz: float = LOCAL_HZ,
         paced: bool = False,
+        remote: bool = False,
     ) -> None:
-        super().__init__(ansi_color=True)
+        super().__init__(driver_class=TerminalDriver, ansi_color=True)
         self.status = EXIT_OK
         self.error: Exception | None = None
         self.failures: dict[str, Failure] = {}
@@ -142,7 +154,12 @@ class ViewApp(App[None], inherit_bindings=False):
             suspend=self.action_suspend_process,
             title=options.title,
             asking=no_request if options.ask is None else options.ask and lifeline is not None,
+            earlier=options.earlier,
+            edit=self._edit,
+            remote=remote,
         )
+        self.controls.restore(options.memory, self._turn_theme)
+        self._own = look  # as the terminal is
         self._source = source
         self._look = look
         self._hz = options.hz or hz
@@ -174,9 +191,14 @@ class ViewApp(App[None], inherit_bindings=False):
     def on_mount(self) -> None:
         """Start the frame clock and take the signals."""
         self.set_interval(1 / self._hz, self._tick)
-        if not self.is_headless and isinstance(self._driver, LinuxDriver):
+        if not self.is_headless and isinstance(self._driver, TerminalDriver):
             self._modes_before = self._driver.attrs_before or []
             loop = asyncio.get_running_loop()
+
+            def lost() -> None:
+                loop.call_soon_threadsafe(self._obey_signal, EXIT_HUNG_UP)
+
+            self._driver.lost = lost
             for number, status in ((signal.SIGTERM, EXIT_TERMINATED), (signal.SIGHUP, EXIT_HUNG_UP)):
                 loop.add_signal_handler(number, self._obey_signal, status)
             loop.add_signal_handler(signal.SIGINT, self._press, "ctrl+c", None)
@@ -196,8 +218,27 @@ class ViewApp(App[None], inherit_bindings=False):
         self._pacer.waiting_since = None
         self._board.redraw()
 
+    def _edit(self, text: str) -> str:
+        """Hand a text to the person's editor, which has the terminal meanwhile; nothing is drawn until it ends."""
+        command = editor.command_of(os.environ)
+        with self.suspend():
+            try:
+                return editor.edit(text, command)
+            finally:
+                self._pacer.waiting_since = None
+                self._board.redraw()
+
+    def _turn_theme(self) -> Theme:
+        """The other theme, from the next frame on."""
+        theme: Theme = "light" if self._look.theme == "dark" else "dark"
+        self._look = self._own if theme == self._own.theme else replace(self._own, theme=theme, painted=True, _styles={})
+        self._board.wear(self._look)
+        return theme
+
     def _obey_signal(self, status: int) -> None:
         """Leave with this status; by force, if the terminal takes nothing more."""
+        if self._leaving and self._last_resort is not None:
+            return
         self.status, self._leaving = status, True
         self._last_resort = threading.Timer(_LAST_RESORT_S, _leave_by_force, (status, self._modes_before))
         self._last_resort.daemon = True
@@ -205,7 +246,8 @@ class ViewApp(App[None], inherit_bindings=False):
         self.exit()
 
     def ended(self) -> None:
-        """The terminal is restored: nothing has to be forced."""
+        """The terminal is restored: nothing has to be forced, and how the view was left can be written down."""
+        self.controls.remember()
         if self._last_resort is not None:
             self._last_resort.cancel()
 

@@ -82,6 +82,11 @@ class Board(Widget):
         self._by_row: list[list[tuple[Tile, int, int, int]]] = []  # a row's tiles: tile, first column, end, its first row
         self._placed = _Placed()
 
+    def wear(self, look: Look) -> None:
+        """Another look, everything to be drawn with it."""
+        self._look = look
+        self.redraw()
+
     @property
     def layout(self) -> Layout:
         """Tiles stand where they are put."""

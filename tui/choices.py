@@ -37,6 +37,7 @@ class Choices:
         self.page: tuple[pages.Kind, int] | None = None
         self.shown: Frame | None = None  # the newest frame
         self.changed = True
+        self.frozen_at: int | None = None  # where the cursor stands; None: at the present
         self._source = source
         self._lifeline = lifeline
         self._clock = clock

@@ -6,25 +6,26 @@ Every action is a method ``do_NAME`` whose name stands in the key table.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
 from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, PhasetopError
 from phasetop.tui import footer
+from phasetop.tui.asking import Asking
 from phasetop.tui.keys import Key, Screen, lookup
 from phasetop.tui.layout import Layout
-from phasetop.tui.lineedit import LineEdit
 from phasetop.tui.panes import Panes
 from phasetop.tui.reading import Reading
+from phasetop.tui.remembering import Remembering
 from phasetop.tui.source import Lifeline, Source
-from phasetop.tui.view import AskLine, View
+from phasetop.tui.view import View
 
 TWICE_S: Final = 3.0
 """Two ctrl-C within this time leave."""
 
 
-class Controls(Reading, Panes):
+class Controls(Reading, Panes, Asking, Remembering):
     """Holds what a person chose, and obeys keys.
 
     Args:
@@ -34,6 +35,9 @@ class Controls(Reading, Panes):
         suspend: called for ctrl-Z.
         title: the name of what is replayed or watched.
         asking: the ask line has the keys from the start.
+        earlier: the prompts of other times, oldest first.
+        edit: hands a text to the person's editor and returns what it became; None: there is no way to.
+        remote: the terminal is at the other end of a link.
         clock: seconds of a steady clock.
 
     """
@@ -47,12 +51,13 @@ class Controls(Reading, Panes):
         suspend: Callable[[], None] = lambda: None,
         title: str | None = None,
         asking: bool = False,
+        earlier: Iterable[str] = (),
+        edit: Callable[[str], str] | None = None,
+        remote: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(source, lifeline, title=title, clock=clock)
-        self.frozen_at: int | None = None
-        self.asking = asking
-        self.line = LineEdit()
+        super().__init__(source, lifeline, title=title, clock=clock, asking=asking, earlier=earlier, edit=edit)
+        self._view = replace(self._view, remote=remote)
         self._leave = leave
         self._suspend = suspend
         self._interrupted_at = -TWICE_S
@@ -70,19 +75,19 @@ class Controls(Reading, Panes):
     def view(self, plan: Layout, *, failed: bool) -> View:
         """The view's state as a frame shows it."""
         self._legend = plan.legend
-        text, caret = self.line.shown(max(1, plan.width - 7))
         self._view = replace(
             self._view,
             frozen=self.frozen_at is not None,
             kept=self._lifeline.kept if self._lifeline is not None else None,
             message=self._message[0] if self._message is not None else None,
-            ask=AskLine(text, caret, self.asking),
+            ask=self.ask_line(plan.width),
             failed=failed,
         )
         return self._view
 
     def tick(self) -> None:
-        """Time goes on: a message that stood long enough goes."""
+        """Time goes on: a message that stood long enough goes, and what was awaited may be known."""
+        self.told()
         if self._message is not None and self._clock() >= self._message[1]:
             self._message, self.changed = None, True
 
@@ -97,14 +102,8 @@ class Controls(Reading, Panes):
             self.do_zoom()
         elif (key := lookup(screen, name, footer.situation(self.shown))) is not None and key.does != "edit":
             self._do(key, name)
-        elif screen == "ask" and not self.line.key(name) and character:
-            self.line.insert(character)
-
-    def paste(self, text: str) -> None:
-        """A paste goes to the ask line."""
-        if self._lifeline is not None and self.page is None:
-            self.asking, self.changed = True, True
-            self.line.insert(text)
+        elif screen == "ask":
+            self.type(name, character)
 
     def _do(self, key: Key, name: str) -> None:
         if key.does == "turn":
@@ -151,23 +150,6 @@ class Controls(Reading, Panes):
                 self.say(f"kept as {self._lifeline.keep(None)}")
             except PhasetopError as error:
                 self.say(str(error))
-
-    def do_ask(self) -> None:
-        """Keys go to the ask line."""
-        self.asking = True
-
-    def do_leave(self) -> None:
-        """Keys go to the view again; what was typed stays."""
-        self.asking = False
-
-    def do_send(self) -> None:
-        """Send what was typed, and show what comes of it."""
-        text = self.line.take()
-        if self._lifeline is None or not text.strip():
-            return
-        self._lifeline.ask(text)
-        self.asking, self.frozen_at = False, None
-        self._view = replace(self._view, turn=None, top=None)
 
 
 def final_status(source: Source) -> int:

@@ -17,6 +17,8 @@ def situation(frame: Frame) -> frozenset[When]:
         cases.add("steering")
         if frame.running and frame.r is not None:
             cases.add("running")
+        if frame.r is not None:
+            cases.add("asked")
         if view.kept is None and frame.recorded:
             cases.add("unkept")
     if view.failed:
@@ -69,10 +71,10 @@ def paint_ask(area: Area, frame: Frame) -> None:
     view = frame.view
     if not view.steers:
         return
-    x = area.put(1, 0, "ask ", "ink" if view.ask.focused else "soft")
+    x = area.put(1, 0, view.ask.label + " ", "ink" if view.ask.focused else "soft")
     if not view.ask.text:
         area.put(x, 0, "▏", "ink" if view.ask.focused else "soft")
-        area.put(x + 1, 0, fit(hint_of(frame), area.width - x - 2), "faint")
+        area.put(x + 1, 0, fit(view.ask.hint or hint_of(frame), area.width - x - 2), "faint")
         return
     area.put(x + 1, 0, view.ask.text, "ink")
     if view.ask.focused:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from phasetop.figures import clock
 from phasetop.tui.cells import Area, Part, fit
 from phasetop.tui.frame import Frame
+from phasetop.tui.lanes import SECOND_NS
+from phasetop.tui.pacing import beat
 from phasetop.tui.theme import Role
 from phasetop.tui.wrap import text_width
 from phasetop.visible import harmless
@@ -54,7 +56,8 @@ def _right(frame: Frame, *, full: bool) -> list[tuple[str, Role]]:
     elif view.steers:
         parts.append(("● rec", "soft"))
     if frame.r is not None:
-        parts.append((clock(frame.elapsed_ns), "soft"))
+        elapsed = beat(frame.elapsed_ns, SECOND_NS) if view.remote and frame.running else frame.elapsed_ns
+        parts.append((clock(elapsed), "soft"))
     spaced: list[tuple[str, Role]] = []
     for part in parts:
         spaced += [("   ", "soft"), part] if spaced else [part]

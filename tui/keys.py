@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 Screen = Literal["live", "ask", "page"]
 """Where a key is pressed: in the view, in its ask line, on a page over it."""
-When = Literal["always", "running", "steering", "failed", "behind", "turns", "frozen", "unfrozen", "unkept"]
+When = Literal["always", "running", "steering", "failed", "behind", "turns", "frozen", "unfrozen", "unkept", "asked"]
 """The situation that a key belongs to; out of it the key does nothing and isn't in the keys row."""
 
 
@@ -43,6 +43,8 @@ LIVE: Final = (
     Key(("space",), "space", "go on", "freeze", "", "frozen", 10),
     Key(("escape",), "esc", "cancel", "escape", "leave, or end the reply", "running", 12),
     Key(("a", "enter"), "a", "ask", "ask", "ask the next turn; or enter", "steering", 14),
+    Key(("R",), "R", "again", "again", "the same prompt again", "asked", 28),
+    Key(("alt+shift+r",), "alt-R", "", "afresh", "again, without its cache", "asked"),
     Key(("c",), "c", "colour", "colour", "other colours for tokens", "always", 20),
     Key(("f",), "f", "follow", "follow", "follow the newest text", "behind", 16),
     Key(("z",), "z", "zoom", "zoom", "the text in full height", "always", 24),
@@ -67,12 +69,14 @@ LIVE: Final = (
     Key(("question_mark",), "?", "keys", "help", "this page", "always", 98),
     Key(("q",), "q", "quit", "quit", "quit; a running reply ends", "always", 99),
     Key(("ctrl+c",), "ctrl-c", "", "interrupt", "end the reply; twice: quit", "always"),
+    Key(("ctrl+t",), "ctrl-t", "", "theme", "dark or light theme", "always"),
     Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
 )
 ASK: Final = (
     Key(("enter",), "enter", "send", "send", "", "always", 10),
     Key(("escape",), "esc", "leave", "leave", "", "always", 12),
     Key(("up", "down"), "↑ ↓", "earlier prompts", "edit", "", "always", 14),
+    Key(("ctrl+e", "alt+e"), "ctrl-e", "editor", "editor", "", "always", 16),
     Key(("ctrl+c",), "ctrl-c", "", "interrupt", "", "always"),
     Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
 )

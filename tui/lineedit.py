@@ -36,7 +36,7 @@ class LineEdit:
                 self.caret = min(len(self.text), self.caret + 1)
             case "home" | "ctrl+a":
                 self.caret = 0
-            case "end" | "ctrl+e":
+            case "end":
                 self.caret = len(self.text)
             case "ctrl+left" | "alt+b" | "alt+left":
                 self.caret = self._word_left()

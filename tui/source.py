@@ -49,6 +49,19 @@ class Lifeline(Protocol):
         """Send ``text`` as the next turn, with the chat so far as its history; after the running request, if one runs."""
         ...
 
+    def again(self, r: int, *, cache: bool) -> None:
+        """Send what request ``r`` sent once more; without ``cache`` the server is asked not to use its prompt cache.
+
+        Raises:
+            PhasetopError: it cannot be repeated; the view shows why.
+
+        """
+        ...
+
+    def set_key(self, key: str) -> None:
+        """Give the server's API key, which it refused to answer without."""
+        ...
+
     def cancel(self, r: int) -> None:
         """End request ``r``; what came of it stays."""
         ...

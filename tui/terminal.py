@@ -20,8 +20,10 @@ from phasetop.tui.theme import ROLES, Depth, Look, Theme
 
 _ANSWER: Final = re.compile(rb"\x1b\]11;rgb:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
 _ATTRIBUTES: Final = re.compile(rb"\x1b\[\?[0-9;]*c")
-_LOCAL_S: Final = 0.3
+_LOCAL_S: Final = 0.5
 _REMOTE_S: Final = 1.0
+_LATE_S: Final = 2.0
+"""Who has not answered so long after the question, will not."""
 SAFE_CONTRAST: Final = 4.5
 """The terminal's own ground is kept where the faintest text has at least this contrast on it."""
 _MODES_OFF: Final = "".join(f"\x1b[?{mode}l" for mode in (1000, 1002, 1003, 1006, 1015, 1016, 2004, 1004, 2048))
@@ -32,14 +34,13 @@ Rgb = tuple[float, float, float]
 
 
 def depth_of(environ: Mapping[str, str]) -> Depth:
-    """The colours to use: none where NO_COLOR is set, else by COLORTERM and TERM."""
+    """The colours to use: none where NO_COLOR is set, else by COLORTERM and TERM; over SSH at most 256, for the bytes."""
     if environ.get("NO_COLOR"):
         return "none"
-    if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
-        return "truecolor"
     term = environ.get("TERM", "")
-    if term.endswith(("-direct", "-truecolor")) or "kitty" in term:
-        return "truecolor"
+    many = environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit")
+    if many or term.endswith(("-direct", "-truecolor")) or "kitty" in term:
+        return "256" if is_remote(environ) else "truecolor"
     return "256" if "256color" in term else "16"
 
 
@@ -79,13 +80,18 @@ def rgb_of(colour: str) -> Rgb:
 
 
 def look_for(
-    environ: Mapping[str, str], ground: Rgb | None, *, theme: Theme | None = None, ascii_only: bool | None = None
+    environ: Mapping[str, str],
+    ground: Rgb | None,
+    *,
+    theme: Theme | None = None,
+    ascii_only: bool | None = None,
+    depth: Depth | None = None,
 ) -> Look:
     """The look for a terminal whose ground is ``ground`` (None: it did not say).
 
     The ground stays the terminal's own where it is known, is of the wanted theme and leaves the faintest text readable.
     """
-    depth = depth_of(environ)
+    depth = depth or depth_of(environ)
     if ascii_only is None:
         ascii_only = not speaks_utf8(environ)
     if ground is None:
@@ -108,10 +114,29 @@ def parse_ground(answer: bytes) -> Rgb | None:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a terminal said of itself: its ground, if it tells, and whether it answers questions at all."""
+    """What a terminal said of itself: its ground, if it tells, and whether it answers questions at all.
+
+    ``owed_until``: where it was asked and has not answered, until when (`time.monotonic`) an answer may still come.
+    """
 
     ground: Rgb | None = None
     answers: bool = False
+    owed_until: float | None = None
+    fd: int = -1
+
+    def drain(self) -> None:
+        """Wait for what is owed, without echo, and drop it: after the program it would be typed into the shell."""
+        if self.owed_until is None or time.monotonic() >= self.owed_until:
+            return
+        try:
+            before = termios.tcgetattr(self.fd)
+            try:
+                tty.setcbreak(self.fd, termios.TCSANOW)
+                _read_until_attributes(self.fd, self.owed_until)
+            finally:
+                termios.tcsetattr(self.fd, termios.TCSAFLUSH, before)
+        except (OSError, termios.error):
+            pass
 
 
 def ask_terminal(fd_in: int, fd_out: int, environ: Mapping[str, str]) -> Answer:
@@ -123,19 +148,26 @@ def ask_terminal(fd_in: int, fd_out: int, environ: Mapping[str, str]) -> Answer:
         before = termios.tcgetattr(fd_in)
     except termios.error:
         return Answer()
-    answer = b""
     try:
         tty.setcbreak(fd_in, termios.TCSANOW)
         os.write(fd_out, b"\x1b]11;?\x1b\\\x1b[c")
-        end = time.monotonic() + (_REMOTE_S if is_remote(environ) else _LOCAL_S)
-        while not _ATTRIBUTES.search(answer) and (left := end - time.monotonic()) > 0:
-            if select.select([fd_in], [], [], left)[0]:
-                part = os.read(fd_in, 1024)
-                if not part:
-                    break
-                answer += part
+        asked = time.monotonic()
+        answer = _read_until_attributes(fd_in, asked + (_REMOTE_S if is_remote(environ) else _LOCAL_S))
     except OSError:
         return Answer()
     finally:
         termios.tcsetattr(fd_in, termios.TCSANOW, before)
-    return Answer(parse_ground(answer), _ATTRIBUTES.search(answer) is not None)
+    answers = _ATTRIBUTES.search(answer) is not None
+    return Answer(parse_ground(answer), answers, None if answers else asked + _LATE_S, fd_in)
+
+
+def _read_until_attributes(fd: int, end: float) -> bytes:
+    """What comes until the device's attributes have come, or until ``end``. Raises `OSError`."""
+    answer = b""
+    while not _ATTRIBUTES.search(answer) and (left := end - time.monotonic()) > 0:
+        if select.select([fd], [], [], left)[0]:
+            part = os.read(fd, 1024)
+            if not part:
+                break
+            answer += part
+    return answer

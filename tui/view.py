@@ -9,11 +9,16 @@ from phasetop.tui.page import Colour
 
 @dataclass(frozen=True, slots=True)
 class AskLine:
-    """The ask line as it is drawn: its text and caret as `lineedit` cut them; ``focused``: keys go there."""
+    """The ask line as it is drawn: its text and caret as `lineedit` cut them; ``focused``: keys go there.
+
+    ``label`` says what is typed, a prompt or a key; ``hint`` stands in the empty line (None: by the situation).
+    """
 
     text: str = ""
     caret: int = 0
     focused: bool = False
+    label: str = "ask"
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class View:
         failed: a pane failed, and its error can be looked at.
         message: what the view itself has to say, on the notice row.
         ask: the ask line.
+        remote: the terminal is at the other end of a link, so that the clock goes by seconds.
 
     """
 
@@ -46,3 +52,4 @@ class View:
     failed: bool = False
     message: str | None = None
     ask: AskLine = field(default_factory=AskLine)
+    remote: bool = False

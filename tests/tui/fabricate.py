@@ -296,6 +296,23 @@ class Wire:
             ask(script, r, Turn(tokens=200, ask=text, prompt=700, cached=512, seed=r), at_ms=20)
             self._source.append(script.sorted())
 
+    def again(self, r: int, *, cache: bool) -> None:
+        """The same once more, which the cache knows but for one token."""
+        self.said.append(("again", (r, cache)))
+        if self.refusal is not None:
+            raise self.refusal
+        if self._source is not None:
+            script = Script(t=self._source.now())
+            new = max(self._source.session.runs, default=-1) + 1
+            ask(script, new, Turn(tokens=200, prompt=38, cached=37 if cache else 0, seed=new), at_ms=20)
+            self._source.append(script.sorted())
+
+    def set_key(self, key: str) -> None:
+        """A key was given."""
+        self.said.append(("key", key))
+        if self._source is not None:
+            self._source.append([ev.Control(t=self._source.now(), op="set", ok=True)])
+
     def cancel(self, r: int) -> None:
         """End a request."""
         self.said.append(("cancel", r))

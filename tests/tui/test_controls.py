@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from phasetop.faults import PhasetopError
 from phasetop.session import Session
 from phasetop.tui.controls import Controls, final_status
@@ -13,7 +15,7 @@ from tests.tui.fabricate import Finished, Growing, S, Turn, Wire, ask, opening, 
 class Desk:
     """Controls over a session at a moment, with a clock that the test moves."""
 
-    def __init__(self, session: Session, at: int, *, steers: bool = True, asking: bool = False) -> None:
+    def __init__(self, session: Session, at: int, *, steers: bool = True, asking: bool = False, **more: Any) -> None:
         self.wire = Wire()
         self.left: list[int] = []
         self.time = 0.0
@@ -28,6 +30,7 @@ class Desk:
             leave=self.left.append,
             asking=asking,
             clock=lambda: self.time,
+            **more,
         )
         self._maker = FrameMaker(session)
         self.draw()

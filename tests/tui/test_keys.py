@@ -13,7 +13,8 @@ from phasetop.tui.keys import TABLE, Screen, When, lookup, row_of
 
 ALL: frozenset[When] = frozenset(get_args(When)) - {"frozen"}
 TYPED = {_character_to_key(chr(code)) for code in range(33, 127)}
-NAMED = TYPED | {key.value for key in Keys} | set(REPLACED_KEYS.values()) | {f"ctrl+{c}" for c in "acdekuwz"}
+MODIFIED = {f"ctrl+{c}" for c in "acdekuwz"} | {"alt+e", "alt+shift+r"}
+NAMED = TYPED | {key.value for key in Keys} | set(REPLACED_KEYS.values()) | MODIFIED
 
 
 @pytest.mark.parametrize("screen", TABLE)

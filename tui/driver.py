@@ -1,0 +1,78 @@
+"""The terminal's input, without what no person typed.
+
+Late answers of the terminal (to the questions of `terminal`, or of a program before this one) and mouse reports in the
+old form would reach the view as keys, and bytes that are no UTF-8 would end the thread that reads. So the bytes are sifted
+before they are decoded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+from codecs import getincrementaldecoder
+from collections.abc import Callable
+from typing import Final
+
+from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
+
+_NO_KEYS: Final = re.compile(
+    rb"\x1b\](?=\d)[^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: the ground's colour, a clipboard
+    rb"|\x1b[P_^][^\x1b]*\x1b\\"  # DCS, APC, PM: what a terminal says of itself
+    rb"|\x1b\[[?>=][0-9;]*c"  # DA: its attributes
+    rb"|\x1b\[M[\x20-\xff]{3}",  # the mouse in the form of X10, which no UTF-8 holds
+    re.DOTALL,
+)
+_BEGUN: Final = re.compile(
+    rb"\x1b\]\d[^\x07\x1b]*\x1b?\Z|\x1b[P_^][^\x1b]+\x1b?\Z|\x1b\[(?:[?>=][0-9;]*|M[\x20-\xff]{0,2})?\Z"
+)
+_LONGEST: Final = 4096
+"""Of a sequence that never ends no more is held back."""
+
+
+class Sieve:
+    """Takes reads of the terminal, gives back what was typed; what is cut in two waits for its other half."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """The bytes that are keys, pastes, the mouse, or reports that the view asked for."""
+        data = _NO_KEYS.sub(b"", self._held + data)
+        self._held = b""
+        begun = _BEGUN.search(data)
+        if begun is not None and len(begun[0]) < _LONGEST:
+            self._held = begun[0]
+            data = data[: begun.start()]
+        return data
+
+
+class TerminalDriver(LinuxDriver):
+    """Textual's driver, with its input sifted; `lost` is called (on the input's thread) when the terminal is gone."""
+
+    lost: Callable[[], None] | None = None
+
+    def run_input_thread(self) -> None:
+        """Read and dispatch until the application mode ends."""
+        parser, sieve = XTermParser(self._debug), Sieve()
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            last = False
+            while not last:
+                last = self.exit_event.is_set()
+                if selector.select(0.1):
+                    try:
+                        data = os.read(self.fileno, 4096)
+                    except OSError:
+                        data = b""
+                    if not data:
+                        if self.lost is not None:
+                            self.lost()
+                        return
+                    if text := decode(sieve.feed(data)):
+                        for message in parser.feed(text):
+                            self.process_message(message)
+                for message in parser.tick():
+                    self.process_message(message)
