@@ -35,6 +35,7 @@ from phasetop.backends.scene import RequestScene
 from phasetop.backends.settings import SERVER_SIDE
 from phasetop.backends.target import Target, wanted_from
 from phasetop.backends.turn import Turn
+from phasetop.checks import check_key
 from phasetop.faults import UsageError
 
 EMBEDDED_MAX_TOKENS: Final = 512
@@ -191,7 +192,7 @@ class Collector:
         asked = {name: value for name, value in ask.settings.items() if name not in unused}
         applied = {**target.backend.defaults, **asked, **{name: started[name] for name in unused if name in started}}
         self._applied[turn.r] = applied
-        recorder.emit(ev.Request(t=recorder.now(), r=turn.r, m=target.m, applied=applied or None))
+        recorder.emit(ev.Request(t=recorder.now(), r=turn.r, m=target.m, applied=applied))
         return ask
 
     def scene(self, ask: Ask) -> RequestScene:
@@ -256,7 +257,7 @@ class Collector:
 
     def _set(self, command: Command) -> None:
         if "api_key" in command and self.target is not None:
-            self.target.use_key(command["api_key"] or None)
+            self.target.use_key(check_key(command["api_key"]))
         if command.get("logprobs") is not None:
             self._logprobs = max(0, int(command["logprobs"])) or None
         if command.get("sample_hz") is not None:

@@ -11,6 +11,7 @@ import httpx
 import msgspec
 
 from phasetop.backends.stamped import Wire, plain_client, stamped_client, tls_context
+from phasetop.checks import check_key, check_url, printable_url
 from phasetop.faults import UsageError
 
 QUESTION_TIMEOUT_S: Final = 5.0
@@ -25,13 +26,9 @@ def base_url(typed: str) -> str:
     Raises:
         UsageError: no http(s) URL, or one without a host.
     """
+    check_url(typed.strip())
     parts = urlsplit(typed.strip())
-    try:
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise UsageError(f"{printable_url(typed)}: {error}") from None
-    if parts.scheme.lower() not in ("http", "https") or not host:
-        raise UsageError(f"{printable_url(typed)} is no server's address: http://HOST:PORT or https://… is expected")
+    host, port = parts.hostname or "", parts.port
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - replaced, not bound
     netloc = f"[{host}]" if ":" in host else host
     if port is not None:
@@ -40,16 +37,6 @@ def base_url(typed: str) -> str:
     for api in ("/v1/chat/completions", "/chat/completions", "/completion", "/v1"):
         path = path.removesuffix(api)
     return urlunsplit((parts.scheme.lower(), netloc, path.rstrip("/"), "", ""))
-
-
-def printable_url(url: str) -> str:
-    """A URL without what may be secret: userinfo, query, fragment."""
-    try:
-        parts = urlsplit(url)
-        netloc = parts.netloc.rpartition("@")[2]
-    except ValueError:
-        return "the address"
-    return urlunsplit((parts.scheme, netloc, parts.path, "", ""))
 
 
 @dataclass
@@ -90,11 +77,16 @@ class Endpoint:
             context = tls_context(base, cacert, insecure)
         except OSError as error:  # ssl.SSLError is one
             raise UsageError(f"--cacert {cacert}: {error.strerror or error}") from None
-        return cls(base, api_key or _userinfo_key(typed), context, proxy)
+        return cls(base, check_key(api_key or _userinfo_key(typed)), context, proxy)
 
     def headers(self) -> dict[str, str]:
         """What every request carries: the key, if there is one."""
         return {"authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+    @property
+    def dialled(self) -> str:
+        """The address that TCP goes to: the proxy's where there is one."""
+        return f"{printable_url(self.proxy)} (the proxy)" if self.proxy else self.base
 
     def secrets(self) -> tuple[str, ...]:
         """What must never be written or shown."""

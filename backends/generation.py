@@ -119,36 +119,46 @@ class Generation:
                 t = recorder.at(wire.t_ns)
                 if response.status_code != 200:
                     return self._refused(response, request, first=first)
-                if request.headers_mean_slot and not self._through_proxy(response):
-                    recorder.emit(ev.State(t=t, s="headers", r=r))
-                self._stream(response, request)
+                slot = request.headers_mean_slot and not self._through_proxy(response)
+                self._stream(response, request, headers_t=t if slot else None)
                 return False
         except httpx.HTTPError as error:
             if self._cancelled.is_set():
                 self._end("cancelled")
             else:
-                fault = explain_connection(error, self._endpoint.base)
+                fault = self._explain(error)
                 detail = self._lost()
                 if detail is not None:
                     fault = ev.Fault(status=fault.status, code=detail[0], text=detail[1])
                 self._end("error", fault=fault, detail=detail[0] if detail else None)
             return False
 
+    def _explain(self, error: httpx.HTTPError) -> ev.Fault:
+        """A failed or broken connection in one line."""
+        return explain_connection(error, self._endpoint.dialled, secrets=self._endpoint.secrets())
+
     def _through_proxy(self, response: httpx.Response) -> bool:
         """Whether somebody stands between: then the headers' time is theirs, and means no slot."""
         by = response.headers.get("server", "").lower()
         return self._endpoint.proxy is not None or "via" in response.headers or by.startswith(_PROXIES)
 
-    def _stream(self, response: httpx.Response, request: HttpRequest) -> None:
+    def _stream(self, response: httpx.Response, request: HttpRequest, headers_t: int | None) -> None:
+        """Read to the end. A build that tells progress sends it with the headers: only then they mean a slot."""
         recorder, wire, parser = self._recorder, self._wire, request.parser
         outcome: Outcome = "complete"
         why: str | None = None
         try:
-            for data in response.iter_raw():
-                if data:
-                    self._write(parser.feed(data, recorder.at(wire.t_ns)))
+            # Some compress although identity was asked for.
+            packed = response.headers.get("content-encoding", "identity") != "identity"
+            for data in response.iter_bytes() if packed else response.iter_raw():
+                events = parser.feed(data, recorder.at(wire.t_ns)) if data else []
+                if headers_t is not None and events:
+                    if any(isinstance(event, ev.Prog) for event in events):
+                        recorder.emit(ev.State(t=headers_t, s="headers", r=self._ask.r))
+                    headers_t = None
+                self._write(events)
         except httpx.HTTPError as error:
-            outcome, why = "broken", ev.shown(explain_connection(error, self._endpoint.base).text)
+            outcome, why = "broken", ev.shown(self._explain(error).text)
         if self._cancelled.is_set():
             outcome, why = "cancelled", None
         t = recorder.at(wire.t_ns) if outcome != "cancelled" else recorder.now()

@@ -11,6 +11,7 @@ from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.identified import Identified, Refused, choose, decode_models, fault_of
 from phasetop.backends.openai_stream import ChatStream
 from phasetop.backends.protocol import Ask, HttpRequest, Pieces, Scene
+from phasetop.backends.server_errors import explain_no_stream, is_html
 from phasetop.backends.settings import chat_body, fixed
 from phasetop.faults import UsageError
 from phasetop.model_names import display_name
@@ -64,6 +65,8 @@ def probe(endpoint: Endpoint, wanted: str | None) -> Identified | None:
     if answer.status_code in (401, 403) or 300 <= answer.status_code < 400 or answer.status_code >= 500:
         raise Refused(fault_of(answer, endpoint.secrets()))
     entries = decode_models(answer)
+    if answer.status_code == 200 and is_html(answer.content, answer.headers):
+        raise Refused(explain_no_stream(answer.content, secrets=endpoint.secrets()).as_fault())
     if not entries and wanted is None:
         if answer.status_code != 200:
             return None

@@ -36,16 +36,17 @@ class Recorder:
         path: the session file; None: the pipe alone.
         pipe: the collector's stdout, non-blocking.
         redacted: replace every text by its length before it is written.
+        no_file: why there is no path, for the notice.
     """
 
-    def __init__(self, path: Path | None, pipe: int, *, redacted: bool = False) -> None:
+    def __init__(self, path: Path | None, pipe: int, *, redacted: bool = False, no_file: str | None = None) -> None:
         self.anchor = ev.Anchor(mono=time.monotonic_ns(), wall=time.time_ns(), boot=boot_ns())
         self.redacted = redacted
         self._guard = threading.Lock()
         self._last_t: dict[tuple[str, int], int] = {}
         self._ids = {"s": 0, "r": 0, "m": 0, "v": 0, "task": 0}
         self._journal = Journal(path, pipe, self._lost)
-        self._without_file = path is None
+        self._no_file = no_file
 
     def now(self) -> int:
         """The time since the anchor, ns."""
@@ -80,7 +81,8 @@ class Recorder:
             )
         )
         if not self._journal.recording:
-            self.notice("not-recorded", self._journal.refused or "this session has no file", level="warn")
+            why = self._journal.refused or (f"this session has no file ({self._no_file})" if self._no_file else None)
+            self.notice("not-recorded", why or "this session has no file", level="warn")
 
     def emit(self, *events: ev.Event) -> None:
         """Write events in one go."""

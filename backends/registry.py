@@ -54,6 +54,6 @@ def identify(endpoint: Endpoint, wanted: str | None, kind: str | None = None) ->
             if found is not None:
                 return found
     except httpx.HTTPError as error:
-        raise Refused(explain_connection(error, endpoint.base, secrets=endpoint.secrets())) from None
+        raise Refused(explain_connection(error, endpoint.dialled, secrets=endpoint.secrets())) from None
     what = f"no {kind} server" if kind else "no server that phasetop knows: neither /props nor /v1/models is there"
     raise Refused(ev.Fault(status=404, code="unknown-server", text=f"{endpoint.base} is {what}"))

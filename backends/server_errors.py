@@ -30,6 +30,10 @@ class Explained:
     fault: ev.Fault
     line: str
 
+    def as_fault(self) -> ev.Fault:
+        """The fault with the line for a person as its text, as it is written."""
+        return ev.Fault(status=self.fault.status, code=self.fault.code, text=self.line)
+
 
 def is_loading(fault: ev.Fault) -> bool:
     """Whether the server only says that it is still loading its model: wait and try again."""

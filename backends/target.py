@@ -71,6 +71,7 @@ class Target:
         self.lacks: str | None = None
         self.pid: int | None = None
         self.engine: Engine | None = None
+        self._engine_log: Path | None = None
         self._settled = threading.Event()
         self._closing = threading.Event()
         self._guard = threading.Lock()
@@ -102,8 +103,10 @@ class Target:
                     model=refused.pullable,
                     closest=list(refused.models),
                 )
-        except (UsageError, EngineError) as error:
-            self._fail(ev.Fault(code="unusable", text=str(error)))
+        except UsageError as error:
+            self._fail(ev.Fault(code="usage", text=str(error)))
+        except EngineError as error:
+            self._fail(ev.Fault(code="engine-failed", text=str(error)))
         except Exception as error:
             traceback.print_exc()  # into the collector's log
             self._fail(ev.Fault(code="internal", text=f"phasetop's own error: {type(error).__name__}"))
@@ -145,6 +148,8 @@ class Target:
             self._pulling[1].set()
         if self.engine is not None:
             self.engine.stop()
+        if self._engine_log is not None:
+            self._engine_log.unlink(missing_ok=True)  # what it said is in the fault, if anything went wrong
 
     def lost(self) -> tuple[str, str] | None:
         """Why a connection broke, where that can be known: (detail, text) if the embedded engine is gone."""
@@ -234,7 +239,7 @@ class Target:
             raise Refused(ev.Fault(code="no-engine", text=missing))
         recorder = self._recorder
         recorder.emit(ev.State(t=recorder.now(), v=self.v, s="starting"))
-        log = self._log_folder / f"engine-{os.getpid()}.log" if self._log_folder else None
+        log = self._engine_log = self._log_folder / f"engine-{os.getpid()}.log" if self._log_folder else None
         self.engine = Engine.start(file, dict(settings), log)
         if self._closing.is_set():
             self.engine.stop()

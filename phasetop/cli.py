@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from phasetop import __version__
-from phasetop.faults import EXIT_INTERRUPTED, EXIT_PIPE, PhasetopError, UsageError
+from phasetop.config import read_config
+from phasetop.faults import EXIT_INTERRUPTED, EXIT_PIPE, PhasetopError
+from phasetop.output import open_closed_streams, silence_stdout, tell
+from phasetop.visible import harmless
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -184,12 +186,14 @@ def models(context: click.Context, as_json: str | None) -> None:
 
 @models.command("get", context_settings=CONTEXT)
 @click.argument("spec", metavar="NAME|URL|hf:REPO/FILE", default="smollm2")
+@option("--backend", help="ollama: pull it there, whatever the name is.")
+@option("--insecure", is_flag=True, help="Take a server or a registry without trusted TLS.")
 @click.pass_context
-def get_model(context: click.Context, spec: str) -> None:
-    """Fetch a GGUF file into the cache, resumed and checked."""
+def get_model(context: click.Context, spec: str, backend: str | None, insecure: bool) -> None:
+    """Fetch a model, resumed and checked: a GGUF file into the cache, any other name into Ollama."""
     from phasetop import model_commands
 
-    context.exit(model_commands.get(spec))
+    context.exit(model_commands.get(spec, backend=backend, insecure=insecure))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -197,11 +201,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Errors that a person can cause end in one or two plain lines on stderr; a traceback is shown with --debug only.
     """
+    open_closed_streams()
     arguments = _with_optional_values(list(sys.argv[1:] if argv is None else argv))
     debug = "--debug" in arguments or bool(os.environ.get("PHASETOP_DEBUG"))
     try:
-        defaults = _config()
+        defaults = read_config(phasetop)
         status = phasetop.main(arguments, prog_name="phasetop", standalone_mode=False, default_map=defaults)
+    except SystemExit as leave:  # click leaves so when a reader went away, with a status that says nothing
+        gone = type(sys.stdout).__name__.endswith("PacifyFlushWrapper")
+        status = EXIT_PIPE if gone else leave.code
     except click.exceptions.Exit as leave:
         status = leave.exit_code
     except click.ClickException as error:
@@ -210,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         status = EXIT_INTERRUPTED
     except BrokenPipeError:
-        _drop_stdout()
+        silence_stdout()
         status = EXIT_PIPE
     except PhasetopError as error:
         if debug:
@@ -238,43 +246,10 @@ def _with_optional_values(arguments: list[str]) -> list[str]:
     return given
 
 
-def _config() -> dict[str, Any]:
-    """Defaults from the TOML file in the platform's config folder: a table a command.
-
-    Raises:
-        UsageError: it is there and is no TOML.
-    """
-    base = os.environ.get("XDG_CONFIG_HOME")
-    if base is None and sys.platform not in ("darwin", "win32"):
-        folder = Path.home() / ".config" / "phasetop"
-    elif base is not None:
-        folder = Path(base) / "phasetop"
-    else:
-        from platformdirs import user_config_path
-
-        folder = user_config_path("phasetop", appauthor=False)
-    path = folder / "config.toml"
-    if not path.is_file():
-        return {}
-    import tomllib
-
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise UsageError(f"{path}: {error}") from None
-
-
 def _complain(*lines: str) -> None:
-    from phasetop.visible import harmless
-
     for i, line in enumerate(lines):
         text = harmless(line, newlines=False)
-        print(f"phasetop: {text}" if i == 0 else f"          {text}", file=sys.stderr)
-
-
-def _drop_stdout() -> None:
-    """Nobody reads any more: keep the interpreter from complaining about it at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        tell(f"phasetop: {text}" if i == 0 else f"          {text}")
 
 
 if __name__ == "__main__":

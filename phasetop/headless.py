@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import os
 import signal
 import sys
 import time
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final, TextIO
 
+from phasetop import events as ev
 from phasetop.events import shown
 from phasetop.faults import (
     EXIT_FAILED,
@@ -20,14 +20,18 @@ from phasetop.faults import (
     EXIT_PIPE,
     EXIT_TERMINATED,
     EXIT_USAGE,
+    PhasetopError,
 )
 from phasetop.lifeline import Lifeline
+from phasetop.output import print_utf8, say, silence_stdout, tell
 from phasetop.plan import Plan
+from phasetop.progress_line import ProgressLine
+from phasetop.recording import settle
 from phasetop.session import ANSWER, THINK, Run, Session
 from phasetop.visible import harmless
 
 POLL_S: Final = 0.016
-USAGE_CODES: Final = ("several-models",)
+USAGE_CODES: Final = ("several-models", "usage")
 """Faults that the command line has to answer: exit 2."""
 
 
@@ -108,11 +112,15 @@ class TextOut:
         self._last, self._ends_line, self.wrote = out, text.endswith("\n"), True
 
     def _put(self, out: TextIO, text: str, *, only_terminal: bool = False) -> None:
-        if out.isatty():
-            out.write(harmless(text))
-        elif not only_terminal:
-            out.buffer.write(text.encode("utf-8", "replace"))
-        out.flush()
+        try:
+            if out.isatty():
+                out.write(harmless(text))
+            elif not only_terminal:
+                out.buffer.write(text.encode("utf-8", "replace"))
+            out.flush()
+        except OSError:
+            if out is not sys.stderr:  # words beside the result are no reason to stop
+                raise
 
     def end(self) -> None:
         """A newline at the end, on a terminal only."""
@@ -134,22 +142,24 @@ def run_headless(lifeline: Lifeline, plan: Plan) -> int:
             )
             status = _follow(lifeline, command, out, interrupts)
         except BrokenPipeError:
-            lifeline.close()
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            silence_stdout()
             return EXIT_PIPE
+        except OSError as error:
+            silence_stdout()
+            raise PhasetopError(f"cannot write the output: {(error.strerror or str(error)).lower()}") from None
         finally:
             lifeline.close()
     session = lifeline.follower.session
     run = session.runs.get(0)
     if run is None or run.info.at() is None:
-        _say("the collector died before it could ask" + _last_words(lifeline))
-        return EXIT_FAILED
+        run = _never_asked(session, plan)
+        say("the collector died before it could ask" + _last_words(lifeline))
     try:
         out.write_new(run)
         out.end()
         _report(session, run, plan, lifeline, wrote=out.wrote)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence_stdout()
         return EXIT_PIPE
     return status if status is not None else exit_status(run)
 
@@ -160,9 +170,12 @@ def _follow(lifeline: Lifeline, command: int, out: TextOut, interrupts: Interrup
     cancelled = False
     told = 0
     r: int | None = None
+    progress = ProgressLine()
     while not follower.ended:
         came = follower.poll()
         session = follower.session
+        if came and session.tasks.items:
+            progress.follow(session)
         if r is None:
             r = _became(session, command)
             if r == -1:
@@ -183,27 +196,36 @@ def _follow(lifeline: Lifeline, command: int, out: TextOut, interrupts: Interrup
     return None
 
 
+def _never_asked(session: Session, plan: Plan) -> Run:
+    """The request as it would have been, cut: nothing is known of it but what was asked."""
+    messages = plan.messages if plan.api == "chat" else None
+    asked = plan.settings or None
+    session.apply(ev.Request(t=0, r=0, api=plan.api, messages=messages, prompt=plan.prompt, tools=plan.tools, asked=asked))
+    settle(session, session.last_t, "collector-died")
+    return session.runs[0]
+
+
 def _became(session: Session, command: int) -> int | None:
     """The request that a command became; −1 when it was refused; None: not answered yet."""
     for control in session.controls.items:
         if control.id == command and control.op == "ask":
             if not control.ok:
-                _say(control.why or "the collector refused the request")
+                say(control.why or "the collector refused the request")
                 return -1
             return control.r
     return None
 
 
 _WORTH_TELLING: Final = ("warn", "error")
-_TOLD_INFO: Final = ("found", "batch-reduced", "reply-limit", "model-ignored", "no-props", "ollama-v1")
-_TOLD_OTHERWISE: Final = ("key-needed", "collector-died")
+_TOLD_INFO: Final = ("found", "batch-reduced", "reply-limit", "model-ignored", "no-props")
+_TOLD_OTHERWISE: Final = ("key-needed", "collector-died", "not-installed")
 
 
 def _tell_notices(session: Session, told: int) -> int:
     """Warnings go to stderr as they come, each once; returns how many notices were looked at."""
     for notice in session.notices.items[told:]:
         if (notice.level in _WORTH_TELLING or notice.code in _TOLD_INFO) and notice.code not in _TOLD_OTHERWISE:
-            _say(notice.text)
+            say(notice.text)
     return len(session.notices.items)
 
 
@@ -224,24 +246,18 @@ def _report(session: Session, run: Run, plan: Plan, lifeline: Lifeline, *, wrote
     if plan.json is not None and not usage:
         from phasetop import report
 
-        print(report.to_json(report.request_object(session, run, kept_as=kept), compact=plan.json == "compact"))
-        sys.stdout.flush()
+        print_utf8(report.to_json(report.request_object(session, run, kept_as=kept), compact=plan.json == "compact"))
     if end is not None and end.error is not None:
-        _say(shown(end.error.text))
+        say(shown(end.error.text))
     elif end is not None and end.finish == "cut":
-        _say("the reply was cut: the stream ended before its end" + (_last_words(lifeline) if end.detail else ""))
+        say("the reply was cut: the stream ended before its end" + (_last_words(lifeline) if end.detail else ""))
     if plan.json is None and not usage and (wrote or end is None or end.error is None):
         from phasetop import summary
 
-        for line in summary.lines(session, run, kept):
-            print(line, file=sys.stderr)
+        for line in summary.lines(session, run, kept, lifeline.not_kept):
+            tell(line)
 
 
 def _last_words(lifeline: Lifeline) -> str:
     words = [line for line in lifeline.log_tail().splitlines() if line.strip()]
     return f" ({harmless(words[-1][:200], newlines=False)})" if words else ""
-
-
-def _say(text: str) -> None:
-    print(f"phasetop: {harmless(text, newlines=False)}", file=sys.stderr)
-    sys.stderr.flush()

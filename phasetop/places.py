@@ -29,7 +29,9 @@ def state_folder() -> Path:
     """The platform's folder for state, of this program (not made here)."""
     from platformdirs import user_state_path
 
-    return user_state_path("phasetop", appauthor=False)
+    folder = user_state_path("phasetop", appauthor=False)
+    # Without HOME and a passwd entry it would be a folder called "~" in the current one.
+    return folder if folder.is_absolute() else Path(os.devnull) / "phasetop"
 
 
 def live_folder() -> Path:
@@ -83,6 +85,8 @@ def find_recording(name: str) -> Path:
     Raises:
         FileNotFoundError: there is none; the text says what was looked for.
     """
+    if not name.strip() or name == "@0":
+        raise FileNotFoundError(f"no recording {name!r}: @last, @2, a name or a file is expected")
     if name == "@last" or re.fullmatch(r"@\d{1,6}", name):
         back = 1 if name == "@last" else max(1, int(name[1:]))
         files = sorted(recordings_folder().glob(f"*{SUFFIX}*"), key=lambda path: path.stat().st_mtime, reverse=True)
@@ -91,6 +95,8 @@ def find_recording(name: str) -> Path:
             raise FileNotFoundError(f"no recording {name}: {kept}")
         return files[back - 1]
     given = Path(name).expanduser()
+    if given.is_dir():
+        raise FileNotFoundError(f"{name} is a folder: a recording is a file")
     if given.exists():
         return given
     for suffix in ("", SUFFIX, f"{SUFFIX}.gz"):

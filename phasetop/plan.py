@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 
+from phasetop.checks import check_file, check_key, check_record, check_settings, check_url, printable_url
 from phasetop.display import Display, display_of
 from phasetop.faults import UsageError
 from phasetop.lifeline import Start, Target
@@ -80,6 +80,7 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
         UsageError: they contradict each other, or a file cannot be read.
     """
     settings = _settings(given)
+    check_settings(settings)
     engine: dict[str, Any] = {name: settings.pop(name) for name in ENGINE_SETTINGS if name in settings}
     messages, prompt, tools, body = _words(given, stdin if stdin is not None else sys.stdin)
     settings = {**body, **settings}
@@ -216,6 +217,7 @@ def _record(value: str | None) -> tuple[Path | None, str | None]:
 
     if value is None:
         return None, None
+    check_record(value)
     return (Path(value), None) if is_path(value) else (None, value)
 
 
@@ -228,6 +230,11 @@ def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any]) 
         if not Path(str(model)).expanduser().is_file():
             raise UsageError(f"-m {model}: no such file")
     what = read_model_argument(model)
+    if what.kind == "url":
+        check_url(what.text)
+    if given.get("proxy") is not None:
+        check_url(given["proxy"], "--proxy")
+    check_file(given.get("cacert"), "--cacert")
     started: dict[str, Any] | None = None
     if what.kind == "url":
         target = Target(backend, what.text, given.get("served_model"))
@@ -244,7 +251,7 @@ def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any]) 
         target=target,
         argv=["run", *([_shown_model(what.kind, what.text)] if what.text else [])],
         engine=started,
-        api_key=given.get("api_key"),
+        api_key=check_key(given.get("api_key")),
         cacert=given.get("cacert"),
         insecure=bool(given.get("insecure")),
         proxy=given.get("proxy"),
@@ -257,10 +264,4 @@ def _shown_model(kind: str, text: str) -> str:
     """MODEL as it may be recorded: no userinfo, no query, no folders."""
     if kind == "file":
         return Path(text).name
-    if kind == "url":
-        try:
-            parts = urlsplit(text)
-        except ValueError:
-            return "URL"
-        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-    return text
+    return printable_url(text) if kind == "url" else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ def redact(event: ev.Event) -> ev.Event:
                 event,
                 messages=_lengths(event.messages),
                 prompt=None if event.prompt is None else text_bytes(event.prompt),
-                tools=_lengths(event.tools),
+                tools=None if event.tools is None else text_bytes(json.dumps(event.tools, ensure_ascii=False)),
                 asked=_settings(event.asked),
                 applied=_settings(event.applied),
             )
@@ -39,6 +40,8 @@ def redact(event: ev.Event) -> ev.Event:
             if error is not None and isinstance(error.text, str):
                 error = msgspec.structs.replace(error, text=text_bytes(error.text))
             return msgspec.structs.replace(event, stop=None if event.stop is None else text_bytes(event.stop), error=error)
+        case ev.Notice(code="stray-bytes"):
+            return msgspec.structs.replace(event, text="the stream held what is no event (left out here)", about=None)
         case ev.Model():
             return msgspec.structs.replace(event, template=None)
     return event
@@ -89,10 +92,19 @@ def _lengths(value: Any) -> Any:
     return value
 
 
-_TEXT_SETTINGS = ("stop", "grammar", "format", "json_schema", "response_format", "chat_template_kwargs", "logit_bias")
+_SPOKEN_SETTINGS = ("cache_type_k", "cache_type_v", "flash_attention", "think", "keep_alive", "gpu_layers")
+"""Settings whose words are a server's own, not a person's."""
 
 
 def _settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Settings with every text, and every value that may hold one, as its length."""
     if settings is None:
         return None
-    return {key: _lengths(value) if key in _TEXT_SETTINGS else value for key, value in settings.items()}
+    shown: dict[str, Any] = {}
+    for name, value in settings.items():
+        plain = value is None or isinstance(value, (bool, int, float)) or name in _SPOKEN_SETTINGS
+        if plain or (name == "format" and value == "json"):
+            shown[name] = value
+        else:
+            shown[name] = text_bytes(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return shown

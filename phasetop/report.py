@@ -42,6 +42,9 @@ _NOT_TOLD: Final = "the server does not tell"
 _NOT_YET: Final = "this version does not measure it"
 _REDACTED: Final = "left out by --redact"
 _SPOKEN_SOURCES: Final = ("default", "argv", "assumed", "estimate", "file")
+_KV: Final = (
+    *("tokens", "context", "used_bytes", "allocated_bytes", "bytes_per_token", "next_token_bytes", "full_in_s", "slots"),
+)
 _ROOFLINE: Final = (
     *("peak_bandwidth_bytes_per_s", "peak_flops", "decode_bytes_per_token", "weights_s_per_token", "cache_s_per_token"),
     *("rest_s_per_token", "mbu_percent", "mfu_percent", "predicted_decode_tok_per_s", "predicted_prefill_s"),
@@ -77,7 +80,7 @@ def request_object(session: Session, run: Run, *, cursor: int = LIVE, kept_as: s
         "latency": _latency(figures),
         "rates": _rates(figures),
         "server_timings": _server_timings(run, cursor),
-        "kv": _kv(session, run, cursor, figures, unknown),
+        "kv": _kv(figures, unknown),
         "gpus": [],
         "host": _host(session, figures),
         "roofline": dict.fromkeys(_ROOFLINE),
@@ -182,7 +185,8 @@ def _settings(session: Session, run: Run, cursor: int, unknown: dict[str, str], 
         values[name] = option.value
         if option.value is not None and option.source.split(":")[0] in _SPOKEN_SOURCES:
             sources[f"settings.{name}"] = option.source
-    for layer in (info.asked, info.applied) if info is not None else ():
+    # What was asked is in what was applied, but for what the server does not take.
+    for layer in (info.asked if info.applied is None else info.applied,) if info is not None else ():
         for name, value in (layer or {}).items():
             if value is not None:
                 values[name] = value
@@ -309,28 +313,22 @@ def _server_timings(run: Run, cursor: int) -> dict[str, Any]:
     return next((timings.raw for timings in reversed(run.timings.until(cursor)) if timings.raw), {})
 
 
-def _kv(session: Session, run: Run, cursor: int, figures: Measures, unknown: dict[str, str]) -> dict[str, Any]:
-    kv, rate = figures.kv, figures.rates.decode_per_s
-    full_in = None
-    if kv.tokens is not None and kv.context is not None and rate:
-        full_in = round((kv.context - kv.tokens) / rate, 3)
-    else:
-        reason = unknown.get("kv.context") or unknown.get("kv.tokens") or unknown.get("rates.decode_tok_per_s")
-        unknown["kv.full_in_s"] = reason or _NOT_TOLD
-    for name in ("used_bytes", "allocated_bytes", "bytes_per_token", "next_token_bytes"):
-        unknown[f"kv.{name}"] = _NOT_YET
-    server = session.server_of(run, cursor)
-    slots = (server.options or {}).get("parallel") if server is not None else None
+def _kv(figures: Measures, unknown: dict[str, str]) -> dict[str, Any]:
+    kv = figures.kv
+    if kv.slots is None:
+        unknown["kv.slots"] = "the server does not tell how many slots it has"
     return {
-        "tokens": kv.tokens,
-        "context": kv.context,
-        "used_bytes": None,
-        "allocated_bytes": None,
-        "bytes_per_token": None,
-        "next_token_bytes": None,
-        "full_in_s": full_in,
-        "slots": slots.value if slots is not None and isinstance(slots.value, int) else None,
-        "caches": [],
+        **{name: getattr(kv, name) for name in _KV},
+        "caches": [
+            {
+                "name": cache.name,
+                "cells": cache.cells,
+                "streams": cache.streams,
+                "used_cells": cache.used_cells,
+                "bytes": cache.total_bytes,
+            }
+            for cache in kv.caches
+        ],
     }
 
 

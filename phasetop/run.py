@@ -10,9 +10,9 @@ from phasetop import places
 from phasetop.display import Display
 from phasetop.faults import EXIT_OK, FormatError, PhasetopError, UsageError
 from phasetop.lifeline import Lifeline
+from phasetop.output import print_utf8, say, tell
 from phasetop.plan import Plan, plan
 from phasetop.session import Session
-from phasetop.visible import harmless
 
 __all__ = ["plan", "replay", "run"]
 
@@ -75,16 +75,22 @@ def _print(session: Session, path: Path, as_json: str | None) -> int:
     from phasetop import report, summary
     from phasetop.headless import TextOut
 
-    kept = path.name.removesuffix(places.SUFFIX)
+    inside = path.parent == places.recordings_folder()
+    kept = path.name.removesuffix(places.SUFFIX) if inside else str(path)
     runs = [one for one in session.runs.values() if one.info.at() is not None]
     if as_json is not None:
         objects = [report.request_object(session, one, kept_as=kept) for one in runs]
-        print(report.to_json({"session": kept, "requests": objects}, compact=as_json == "compact"))
+        print_utf8(report.to_json({"session": kept, "requests": objects}, compact=as_json == "compact"))
         return EXIT_OK
+    for notice in session.notices.items:
+        if notice.r is None and notice.level != "info":
+            say(notice.text)
+    if not runs:
+        say(f"{path.name}: no request in it")
     for one in runs:
         out = TextOut(run_json=False, show_thinking=False)
         out.write_new(one)
         out.end()
         for line in summary.lines(session, one, kept):
-            print(harmless(line, newlines=False), file=sys.stderr)
+            tell(line)
     return EXIT_OK

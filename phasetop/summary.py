@@ -14,8 +14,15 @@ _WORTH_NS: Final = 100_000_000
 """A queue shorter than this is not worth a line."""
 
 
-def lines(session: Session, run: Run, kept_as: str | None) -> list[str]:
-    """The lines, without newlines; ``kept_as``: name or path of the recording, None where it was not kept."""
+def lines(session: Session, run: Run, kept_as: str | None, not_kept: str | None = None) -> list[str]:
+    """The lines, without newlines.
+
+    Args:
+        session: where it belongs to.
+        run: the request.
+        kept_as: name or path of the recording, None where it was not kept.
+        not_kept: why it could not be kept although it was asked for.
+    """
     figures = measure(session, run)
     rows = {
         "prompt": _first(figures),
@@ -24,7 +31,7 @@ def lines(session: Session, run: Run, kept_as: str | None) -> list[str]:
         "ttft": _latency(figures),
         "kv": _kv(figures),
         "cpu": _cpu(figures),
-        "finish": _finish(figures, kept_as),
+        "finish": _finish(figures, kept_as, not_kept),
     }
     return [harmless(f"{label:<{_LABEL}}{text}", newlines=False) for label, text in rows.items() if text]
 
@@ -84,7 +91,11 @@ def _kv(figures: Measures) -> str:
     kv = figures.kv
     if kv.tokens is None:
         return ""
-    return f"{count(kv.tokens)} of {count(kv.context)} tokens" if kv.context is not None else f"{count(kv.tokens)} tokens"
+    cells = f"{count(kv.tokens)} of {count(kv.context)} tokens" if kv.context is not None else f"{count(kv.tokens)} tokens"
+    if kv.used_bytes is None:
+        return cells
+    of = f" of {' '.join(memory(kv.allocated_bytes))}" if kv.allocated_bytes is not None else ""
+    return f"{cells} · {' '.join(memory(kv.used_bytes))}{of}"
 
 
 def _cpu(figures: Measures) -> str:
@@ -100,12 +111,15 @@ def _cpu(figures: Measures) -> str:
     return " · ".join(parts)
 
 
-def _finish(figures: Measures, kept_as: str | None) -> str:
+def _finish(figures: Measures, kept_as: str | None, not_kept: str | None) -> str:
     finish = figures.finish
     parts = [finish.reason or "not finished"]
     if finish.detail is not None and finish.reason != "stop":
         parts[0] += f" ({finish.detail})"
     if finish.text:
         parts[0] += f": {finish.text if finish.status is None else f'{finish.status}, {finish.text}'}"
-    parts.append("not kept; `--record` keeps it" if kept_as is None else f"kept as {kept_as}")
+    if kept_as is not None:
+        parts.append(f"kept as {kept_as}")
+    else:
+        parts.append(f"not kept: {not_kept}" if not_kept else "not kept; `--record` keeps it")
     return " · ".join(parts)

@@ -14,8 +14,9 @@ import httpx
 import pytest
 import trustme
 
-from phasetop.backends.endpoint import Endpoint, base_url, printable_url
+from phasetop.backends.endpoint import Endpoint, base_url
 from phasetop.backends.stamped import Wire, _Network, stamped_client, tls_context
+from phasetop.checks import printable_url
 from phasetop.faults import UsageError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="kernel receive stamps: Linux has them")

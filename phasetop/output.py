@@ -1,0 +1,61 @@
+"""What is printed: JSON for machines as UTF-8 whatever the locale, words for people that never break the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from phasetop.faults import PhasetopError
+from phasetop.visible import harmless
+
+
+def print_utf8(text: str) -> None:
+    """Text and a newline on stdout, UTF-8 whatever the locale says.
+
+    Raises:
+        BrokenPipeError: nobody reads any more.
+        PhasetopError: it cannot be written (a full disk).
+    """
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence_stdout()
+        raise PhasetopError(f"cannot write the output: {(error.strerror or str(error)).lower()}") from None
+
+
+def say(text: str) -> None:
+    """One line for a person on stderr; a stderr that takes nothing is no reason to stop."""
+    tell(f"phasetop: {harmless(text, newlines=False)}")
+
+
+def tell(line: str) -> None:
+    """A line on stderr as it is (it must be harmless already)."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        pass
+
+
+def silence_stdout() -> None:
+    """Nobody reads stdout any more: keep the interpreter from complaining about it at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        pass
+
+
+def open_closed_streams() -> None:
+    """Give descriptors 0, 1 and 2 something to stand on where a shell closed them (``>&-``).
+
+    Else the next file that is opened, the session's perhaps, would become stdout.
+    """
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(fd, mode, encoding="utf-8", errors="replace", closefd=False))  # noqa: SIM115
