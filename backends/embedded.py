@@ -176,8 +176,6 @@ class Engine:
             if source == "default" and name in ("batch", "ubatch") and self.measured is not None:
                 source = f"client: {self.measured.ms_per_token:.1f} ms a token of prefill"
             found[name] = (value, source)
-        if self.trained is not None and found["context"][0] > self.trained:
-            found["context"] = (self.trained, "file: what the model was trained on")
         return found
 
     def notices(self) -> list[tuple[str, str]]:

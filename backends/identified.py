@@ -13,6 +13,7 @@ from phasetop import events as ev
 from phasetop.backends.protocol import Backend
 from phasetop.backends.server_errors import explain_status
 from phasetop.model_names import display_name
+from phasetop.server_options import Found
 
 
 class Refused(Exception):
@@ -36,12 +37,19 @@ class StillLoading(Exception):
 
 @dataclass(frozen=True)
 class Identified:
-    """A server that was recognised: the backend to use, and what its `server` and `model` events say."""
+    """A server that was recognised: the backend to use, and what its `server` and `model` events say.
+
+    Attributes:
+        file: the path of its model's file, as the server names it; it is never recorded.
+        started_with: the options that a router starts this model's process with.
+    """
 
     backend: Backend
     server: dict[str, Any]
     model: dict[str, Any]
     notices: tuple[tuple[str, str], ...] = field(default=())
+    file: str | None = None
+    started_with: Found | None = None
 
 
 def fault_of(answer: httpx.Response, secrets: Iterable[str] = ()) -> ev.Fault:

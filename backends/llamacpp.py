@@ -28,6 +28,7 @@ from phasetop.backends.protocol import Ask, HttpRequest, Pieces, Scene
 from phasetop.backends.server_errors import explain_status, is_loading
 from phasetop.backends.settings import chat_body, completion_body, fixed, from_params
 from phasetop.model_names import display_name
+from phasetop.server_options import Found, read_argv
 
 TOKENIZE_TIMEOUT_S: Final = 30.0
 
@@ -215,7 +216,13 @@ def _single(endpoint: Endpoint, props: Mapping[str, Any], entries: list[dict[str
         notices = (("model-ignored", text),)
     name = str(entry.get("id") or props.get("model_alias") or wanted or "model")
     server, model = describe_server(props, endpoint), describe_model(props, entry, name)
-    return Identified(from_props(endpoint, props, name), server, model, notices)
+    return Identified(from_props(endpoint, props, name), server, model, notices, file=_path(props))
+
+
+def _path(props: Mapping[str, Any]) -> str | None:
+    """Where the server has its model's file, on its own machine."""
+    path = props.get("model_path")
+    return path if isinstance(path, str) and path else None
 
 
 def _router(endpoint: Endpoint, props: Mapping[str, Any], entries: list[dict[str, Any]], wanted: str | None) -> Identified:
@@ -230,4 +237,13 @@ def _router(endpoint: Endpoint, props: Mapping[str, Any], entries: list[dict[str
         notices = (("router", f"{display_name(name)} is not loaded: the router loads it with the request"),)
     backend = from_props(endpoint, {**told, "role": "router"}, name)
     server = describe_server({**props, **told}, endpoint)
-    return Identified(backend, server, describe_model(told, entry, name), notices)
+    child = _child_options(entry)
+    file = child.model or _path(told)
+    return Identified(backend, server, describe_model(told, entry, name), notices, file=file, started_with=child)
+
+
+def _child_options(entry: Mapping[str, Any]) -> Found:
+    """The options that a router starts a model's process with."""
+    status = entry.get("status")
+    words = status.get("args") if isinstance(status, dict) else None
+    return read_argv([str(word) for word in words] if isinstance(words, list) else [])

@@ -22,6 +22,7 @@ from phasetop.backends.embedded import Engine, EngineError, available, find_smal
 from phasetop.backends.endpoint import Endpoint, base_url
 from phasetop.backends.fetch import pull
 from phasetop.backends.identified import Identified, Refused, StillLoading
+from phasetop.backends.local_model import describe, with_defaults, with_local_knowledge, with_metadata
 from phasetop.backends.locality import is_local, listening_pid
 from phasetop.backends.ollama import not_installed
 from phasetop.backends.ollama_pull import PullError
@@ -251,7 +252,7 @@ class Target:
         )
         self.engine.wait_ready()
         identified = identify(endpoint, None, "llamacpp")
-        options = dict(identified.server.get("options") or {})
+        options = with_defaults(identified.server.get("options") or {})
         options |= {name: ev.Sourced(value, source) for name, (value, source) in self.engine.options().items()}
         server = {
             **identified.server,
@@ -261,6 +262,8 @@ class Target:
             "pid": self.engine.pid,
         }
         model = {**identified.model, "name": display_name(file.name), "file": file.name, "file_bytes": file.stat().st_size}
+        if (described := describe(file, model.get("params"))) is not None:
+            model = with_metadata(model, described)
         for code, text in self.engine.notices():
             recorder.notice(code, text)
         self._ready(Identified(_renamed(identified.backend), server, model), endpoint, self.engine.pid)
@@ -285,7 +288,8 @@ class Target:
                 self._pull(endpoint, refused.pullable)
                 pulled = True
                 continue
-            self._ready(identified, endpoint, listening_pid(endpoint.base))
+            pid = listening_pid(endpoint.base)
+            self._ready(with_local_knowledge(identified, pid), endpoint, pid)
             return
 
     def _ready(self, identified: Identified, endpoint: Endpoint, pid: int | None) -> None:

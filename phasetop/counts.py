@@ -44,11 +44,52 @@ class Prefill:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheUse:
+    """One of the server's caches, and this request's part of it.
+
+    Attributes:
+        name: llama.cpp's: kv, base and swa (layers with a window), attn, mla, lid …; "state": recurrent, no cells.
+        cells: of one stream; streams: one, or one a slot.
+        used_cells: by this request; None where its cells are not known.
+        total_bytes: of all cells of all streams; cell_bytes: of one.
+        window: tokens that its layers attend to; None: all.
+    """
+
+    name: str
+    cells: int
+    streams: int
+    used_cells: int | None
+    total_bytes: int
+    cell_bytes: int
+    window: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Kv:
-    """Cells of the KV cache in use and what one request can use."""
+    """Cells of the KV cache in use and what one request can use; the bytes are filled in by `kv_figures`.
+
+    Attributes:
+        used_bytes: what this request's cells (and its recurrent state) occupy.
+        allocated_bytes: of all the server's slots.
+        bytes_per_token: while no window is full; next_token_bytes: what the next one adds.
+        full_in_s: until the context is full at the reply's rate.
+        slots: how many; shared: they share one pool of cells.
+        host_cache_bytes: how much RAM the server's prompt cache may take, beside all this.
+        when_full: "stops" (the reply ends) or "shifts" (the oldest tokens go).
+    """
 
     tokens: int | None
     context: int | None
+    used_bytes: int | None = None
+    allocated_bytes: int | None = None
+    bytes_per_token: int | None = None
+    next_token_bytes: int | None = None
+    full_in_s: float | None = None
+    slots: int | None = None
+    shared: bool | None = None
+    caches: tuple[CacheUse, ...] = ()
+    host_cache_bytes: int | None = None
+    when_full: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

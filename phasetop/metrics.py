@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from phasetop import events as ev
-from phasetop.counts import Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
+from phasetop.counts import CacheUse, Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
 from phasetop.hostphases import HostPhase, HostPhaseName, host_phases
+from phasetop.kv_figures import with_bytes
 from phasetop.phases import Band, Borders, Phase, Phases, borders, ms_to_ns
 from phasetop.rates import Gaps, Latency, Rates, latency, rates
 from phasetop.session import LIVE, Run, Session
@@ -20,6 +21,7 @@ from phasetop.tally import tally, timings_at
 
 __all__ = [
     "Band",
+    "CacheUse",
     "Finish",
     "Flag",
     "Gaps",
@@ -43,6 +45,7 @@ INSTANT_TOKENS: Final = 512
 """A prefill of more tokens than this in less time than that cannot be."""
 NEAR_FULL: Final = 0.9
 """From this share of the context on it is nearly full."""
+_THEN: Final = {"stops": "; the reply ends there", "shifts": "; then the oldest tokens go"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     speed = rates(seen, found, tokens, unknown, sources)
     times = latency(seen, found, tokens, unknown)
     prefill = prefill_progress(seen, tokens)
-    kv = kv_use(seen, tokens, prefill, unknown, sources)
+    kv = with_bytes(seen, kv_use(seen, tokens, prefill, unknown, sources), speed.decode_per_s, unknown, sources)
     host = host_phases(session, run, cursor, found.phases, unknown)
     finish = _finish(end)
     if finish.reason is None:
@@ -129,7 +132,7 @@ def _flags(seen: Seen, found: Borders, tokens: TokenCounts, times: Latency, kv: 
         text = f"the server cut the prompt: {told.cut.asked:,} tokens became {told.cut.kept:,}"
         flags.append(Flag("prompt-cut", text, told.t))
     if kv.tokens is not None and kv.context is not None and kv.tokens >= NEAR_FULL * kv.context:
-        text = f"the context is nearly full: {kv.tokens:,} of {kv.context:,} tokens"
+        text = f"the context is nearly full: {kv.tokens:,} of {kv.context:,} tokens{_THEN.get(kv.when_full or '', '')}"
         flags.append(Flag("context-near-full", text, phases.end))
     prefill_ns, new = phases.ns("prefill"), tokens.prefilled
     if seen.prefilled and new is not None and new > INSTANT_TOKENS and prefill_ns is not None and prefill_ns < INSTANT_NS:
