@@ -103,7 +103,7 @@ class OllamaStream:
         out: list[ev.Event] = []
         rest = self._lines.close()
         if rest.strip():
-            self._line(rest, self._newest_t or t, out, torn=outcome != "complete")
+            self._line(rest, self._newest_t or t, out, torn=True)
         reply = self._reply
         if self._lines.overlong and reply.fault is None:
             text = "the server sent more than 16 MiB without an end of line: the rest is not read"
