@@ -82,6 +82,14 @@ class Keeper:
         """Give the server's API key: it travels on the pipe and is written nowhere."""
         self._lifeline.set(api_key=key)
 
+    def mark(self, at: int, label: str) -> None:
+        """Leave a mark at a moment, ns since the anchor."""
+        self._lifeline.mark(at, label)
+
+    def want_logprobs(self, n: int) -> None:
+        """Ask for log-probabilities and ``n`` alternatives from the next request on."""
+        self._lifeline.set(logprobs=n)
+
     def cancel(self, r: int) -> None:
         """End request ``r``; what came of it stays."""
         self._lifeline.cancel(r)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from phasetop import places, prompts, summary
+from phasetop.alternatives import Alternative, read_alternatives
 from phasetop.display import Display
 from phasetop.faults import EXIT_HUNG_UP
 from phasetop.follow import Follower
@@ -49,6 +50,10 @@ class LiveSource:
         """Apply what is new; True when something came."""
         return self._follower.poll()
 
+    def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
+        """What each token of a line could have been, read again from the file."""
+        return read_alternatives(self.session, self._lifeline.path, r, i)
+
     def now(self) -> int:
         """The time since the anchor, ns."""
         return self._lifeline.now() if self.live else self.session.last_t
@@ -57,13 +62,18 @@ class LiveSource:
 class Recorded:
     """A recording, at its end."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, path: Path | None = None) -> None:
         self.session = session
         self.live = False
+        self._path = path
 
     def poll(self) -> bool:
         """Nothing comes any more."""
         return False
+
+    def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
+        """What each token of a line could have been, read again from the file."""
+        return read_alternatives(self.session, self._path, r, i)
 
     def now(self) -> int:
         """The last event's time, ns."""
@@ -96,6 +106,10 @@ class Watched:
         if hello is None or not self.live:
             return self.session.last_t
         return max(self.session.last_t, self._clock() - hello.anchor.mono)
+
+    def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
+        """What each token of a line could have been, read again from the file."""
+        return read_alternatives(self.session, self._path, r, i)
 
     def poll(self) -> bool:
         """Apply what is new; when its writer is gone without a word, end what ran."""
@@ -148,6 +162,25 @@ def run_view(lifeline: Lifeline, plan: Plan) -> int:
     return status
 
 
+def start_view(display: Display) -> int:
+    """The start screen, then the view of what was chosen there; returns the exit status."""
+    from phasetop.starter import Starter
+
+    places.sweep_unfinished()
+    starter = Starter(display)
+    step_back()
+    status = EXIT_HUNG_UP
+    try:
+        from phasetop.tui.startapp import begin
+
+        status = begin(starter, options_of(display))
+    finally:
+        starter.close()
+    if status != EXIT_HUNG_UP and starter.run is not None:
+        leave_behind(starter.run)
+    return status
+
+
 def leave_behind(lifeline: Lifeline) -> None:
     """Print the last reply and its summary, where the view was: they stay in the scrollback."""
     from phasetop.headless import TextOut
@@ -187,4 +220,4 @@ def replay_view(session: Session, path: Path, display: Display) -> int:
     """The same view over a recording, at its end; returns the exit status."""
     from phasetop.tui.app import view
 
-    return view(Recorded(session), options=options_of(display, title=path.name, typed=False))
+    return view(Recorded(session, path), options=options_of(display, title=path.name, typed=False))

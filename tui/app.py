@@ -13,6 +13,7 @@ import sys
 import termios
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -97,6 +98,20 @@ def view(source: Source, *, lifeline: Lifeline | None = None, options: Options |
 
     """
     options = options or Options()
+    return run_app(lambda look, terms: ViewApp(source, lifeline, options, look, terms), options, lifeline)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How the terminal is drawn to: frames a second; whether it is asked and waited for; whether it is far away."""
+
+    hz: float = LOCAL_HZ
+    paced: bool = False
+    remote: bool = False
+
+
+def run_app(make: Callable[[Look, Terms], ViewApp], options: Options, lifeline: Lifeline | None) -> int:
+    """Ask the terminal what it is, make the app for it, and run it; see `view`."""
     assert sys.__stdin__ is not None
     assert sys.__stderr__ is not None
     remote = terminal.is_remote(os.environ)
@@ -105,8 +120,7 @@ def view(source: Source, *, lifeline: Lifeline | None = None, options: Options |
     look = terminal.look_for(os.environ, told.ground, theme=theme, ascii_only=options.ascii, depth=options.colours)
     # Colours are chosen here, each for its depth; Rich must not convert them by its own idea of the terminal.
     vars(textual.constants)["COLOR_SYSTEM"] = "truecolor"
-    hz = REMOTE_HZ if remote else LOCAL_HZ
-    app = ViewApp(source, lifeline, options, look, hz=hz, paced=told.answers, remote=remote)
+    app = make(look, Terms(REMOTE_HZ if remote else LOCAL_HZ, told.answers, remote))
     try:
         app.run(mouse=not remote if options.mouse is None else options.mouse)
     except OSError:
@@ -137,16 +151,31 @@ class ViewApp(App[None], inherit_bindings=False):
         lifeline: Lifeline | None,
         options: Options,
         look: Look,
-        *,
-        hz: float = LOCAL_HZ,
-        paced: bool = False,
-        remote: bool = False,
+        terms: Terms | None = None,
     ) -> None:
         super().__init__(driver_class=TerminalDriver, ansi_color=True)
         self.status = EXIT_OK
         self.error: Exception | None = None
         self.failures: dict[str, Failure] = {}
+        terms = terms or Terms()
+        self._options = options
+        self._remote = terms.remote
+        self._own = self._look = look  # what the terminal is, and what is worn
+        self.take_up(source, lifeline, options)
+        self._hz = options.hz or terms.hz
+        self._board = Board(look)
+        self._pacer = Pacer(terms.paced)
+        self._drawn_at = 0.0
+        self._ask_terminal = False
+        self._leaving = False
+        self._last_resort: threading.Timer | None = None
+        self._modes_before: list[Any] = []
+
+    def take_up(self, source: Source, lifeline: Lifeline | None, options: Options) -> None:
+        """Show this session from now on."""
         no_request = lifeline is not None and not source.session.runs
+        self._source = source
+        self._maker = FrameMaker(source.session)
         self.controls = Controls(
             source,
             lifeline,
@@ -156,21 +185,10 @@ class ViewApp(App[None], inherit_bindings=False):
             asking=no_request if options.ask is None else options.ask and lifeline is not None,
             earlier=options.earlier,
             edit=self._edit,
-            remote=remote,
+            remote=self._remote,
         )
+        self.controls.copy = self._to_terminal
         self.controls.restore(options.memory, self._turn_theme)
-        self._own = look  # as the terminal is
-        self._source = source
-        self._look = look
-        self._hz = options.hz or hz
-        self._board = Board(look)
-        self._maker = FrameMaker(source.session)
-        self._pacer = Pacer(paced)
-        self._drawn_at = 0.0
-        self._ask_terminal = False
-        self._leaving = False
-        self._last_resort: threading.Timer | None = None
-        self._modes_before: list[Any] = []
 
     @property
     def shown(self) -> Frame | None:
@@ -227,6 +245,11 @@ class ViewApp(App[None], inherit_bindings=False):
             finally:
                 self._pacer.waiting_since = None
                 self._board.redraw()
+
+    def _to_terminal(self, sequence: str) -> None:
+        """Hand a sequence to the terminal, between frames."""
+        if self._driver is not None:
+            self._driver.write(sequence)
 
     def _turn_theme(self) -> Theme:
         """The other theme, from the next frame on."""
@@ -300,8 +323,8 @@ class ViewApp(App[None], inherit_bindings=False):
         plan = layout(width, height)
         rects: list[Rect] = []
         if plan is not None:
-            if self.controls.zoomed:
-                plan = zoomed(plan)
+            if (pane := self.controls.zoom) is not None:
+                plan = zoomed(plan, pane)
             rects = tiles(plan)
             frame = self._maker.frame(self.controls.cursor, plan, self.controls.view(plan, failed=bool(self.failures)))
             self.controls.shown = frame
@@ -311,9 +334,13 @@ class ViewApp(App[None], inherit_bindings=False):
                 self._paint_page(canvas, frame, plan)
             if frame.view.ask.focused and plan.ask is not None:  # where input methods show what is typed
                 self.cursor_position = Offset(plan.ask.x + 6 + frame.view.ask.caret, plan.ask.y)
+        self.controls.changed = False
+        self.put(canvas, rects)
+
+    def put(self, canvas: Canvas, rects: list[Rect]) -> None:
+        """Hand a canvas to the terminal, cut into tiles."""
         with self.batch_update():
             drawn = self._board.show(canvas, rects)
-        self.controls.changed = False
         self._drawn_at = time.monotonic()
         self._ask_terminal = self._ask_terminal or (drawn > 0 and not self.is_headless)
 
@@ -323,13 +350,7 @@ class ViewApp(App[None], inherit_bindings=False):
         if plan.header is not None:
             header.paint(canvas.area(0, 0, plan.width, 1), frame)
         body = canvas.area(0, plan.headline.y, plan.width, plan.height - plan.headline.y - 1)
-        match kind:
-            case "help":
-                pages.paint_help(body, frame)
-            case "log":
-                pages.paint_lines(body, "notices", pages.log_lines(self._source.session, frame), top)
-            case "error":
-                pages.paint_lines(body, "what failed", pages.error_lines(self.failures), top)
+        self.failures.update(pages.paint(kind, body, frame, self._source.session, self.failures, top))
         footer.paint_keys(canvas.area(0, plan.height - 1, plan.width, 1), frame, "page")
 
     def post_display_hook(self) -> None:
@@ -361,7 +382,26 @@ class ViewApp(App[None], inherit_bindings=False):
 
     def on_paste(self, event: events.Paste) -> None:
         """A paste goes to the ask line."""
-        self.controls.paste(event.text)
+        self.put_paste(event.text)
+
+    def put_paste(self, text: str) -> None:
+        """Take a pasted text."""
+        self.controls.paste(text)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """A click puts the cursor on a token, or focuses a pane; with shift it selects up to there."""
+        if event.button == 1:
+            self._pointed(event, select=event.shift)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Dragging selects."""
+        if event.button == 1:
+            self._pointed(event, select=True)
+
+    def _pointed(self, event: events.MouseEvent, *, select: bool) -> None:
+        self.controls.click(int(event.screen_x), int(event.screen_y), select=select)
+        if self._pacer.may_draw(time.monotonic()):
+            self._draw()
 
     def on_mouse_scroll_up(self) -> None:
         """The wheel scrolls the text."""

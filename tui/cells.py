@@ -158,6 +158,10 @@ class Area:
                 x = self.put(x, y, part[0], part[1], None, part[2])
         return x
 
+    def label(self, x: int, y: int, text: str, *, focused: bool = False) -> int:
+        """A pane's label: reversed where the pane has the keys; returns the column after it."""
+        return self.put(x, y, text, "ink" if focused else "soft", None, "r" if focused else "")
+
     def right(self, x: int, y: int, text: str, fg: Role = "ink", style: str = "") -> None:
         """Draw text that ends before column ``x``."""
         self.put(x - text_width(text), y, text, fg, None, style)

@@ -14,13 +14,16 @@ from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, PhasetopErro
 from phasetop.tui import footer
 from phasetop.tui.asking import Asking
 from phasetop.tui.keys import Key, Screen, lookup
-from phasetop.tui.layout import Layout
+from phasetop.tui.layout import MARGIN, Layout, pane_at
 from phasetop.tui.panes import Panes
 from phasetop.tui.reading import Reading
 from phasetop.tui.remembering import Remembering
 from phasetop.tui.source import Lifeline, Source
 from phasetop.tui.view import View
 
+DIRECTED: Final = frozenset(("turn", "next", "move"))
+"""Actions that go forth or back, by the key."""
+FORWARD: Final = frozenset(("right_square_bracket", "n", "right"))
 TWICE_S: Final = 3.0
 """Two ctrl-C within this time leave."""
 
@@ -58,6 +61,7 @@ class Controls(Reading, Panes, Asking, Remembering):
     ) -> None:
         super().__init__(source, lifeline, title=title, clock=clock, asking=asking, earlier=earlier, edit=edit)
         self._view = replace(self._view, remote=remote)
+        self._plan: Layout | None = None
         self._leave = leave
         self._suspend = suspend
         self._interrupted_at = -TWICE_S
@@ -65,7 +69,9 @@ class Controls(Reading, Panes, Asking, Remembering):
     @property
     def screen(self) -> Screen:
         """Where keys go now."""
-        return "page" if self.page is not None else "ask" if self.asking else "live"
+        if self.page is not None:
+            return "page"
+        return "search" if self.searching else "ask" if self.asking else "live"
 
     @property
     def cursor(self) -> int:
@@ -74,13 +80,14 @@ class Controls(Reading, Panes, Asking, Remembering):
 
     def view(self, plan: Layout, *, failed: bool) -> View:
         """The view's state as a frame shows it."""
-        self._legend = plan.legend
+        self._legend, self._plan = plan.legend, plan
         self._view = replace(
             self._view,
             frozen=self.frozen_at is not None,
             kept=self._lifeline.kept if self._lifeline is not None else None,
             message=self._message[0] if self._message is not None else None,
             ask=self.ask_line(plan.width),
+            search=self.search_line(plan.width - 24),
             failed=failed,
         )
         return self._view
@@ -88,6 +95,7 @@ class Controls(Reading, Panes, Asking, Remembering):
     def tick(self) -> None:
         """Time goes on: a message that stood long enough goes, and what was awaited may be known."""
         self.told()
+        self.arrive()
         if self._message is not None and self._clock() >= self._message[1]:
             self._message, self.changed = None, True
 
@@ -98,18 +106,32 @@ class Controls(Reading, Panes, Asking, Remembering):
         if self.shown is None:
             if name in ("q", "ctrl+c"):
                 self._leave(EXIT_OK if name == "q" else EXIT_INTERRUPTED)
-        elif screen == "live" and name == "escape" and self.zoomed:
-            self.do_zoom()
         elif (key := lookup(screen, name, footer.situation(self.shown))) is not None and key.does != "edit":
             self._do(key, name)
         elif screen == "ask":
             self.type(name, character)
+        elif screen == "search":
+            self.type_search(name, character)
 
     def _do(self, key: Key, name: str) -> None:
-        if key.does == "turn":
-            self.do_turn(-1 if name == "left_square_bracket" else 1)
+        act = getattr(self, f"do_{key.does}")
+        if key.does in DIRECTED:
+            act(1 if name in FORWARD else -1)
+        elif key.does == "select":
+            self.do_select(name.removeprefix("shift+"))
         else:
-            getattr(self, f"do_{key.does}")()
+            act()
+
+    def click(self, x: int, y: int, *, select: bool = False) -> None:
+        """The mouse on a cell: a token in the text, else the pane under it is focused."""
+        shown, plan = self.shown, self._plan
+        if shown is None or plan is None or self.page is not None:
+            return
+        text = plan.text
+        if text is not None and text.y <= y < text.bottom and text.x <= x < text.right:
+            self.click_text(y - text.y - plan.legend, x - MARGIN - plan.gutter, select=select)
+        elif not select and (pane := pane_at(plan, x, y)) is not None:
+            self.focus(pane)
 
     # ---- actions
 

@@ -6,7 +6,14 @@ from phasetop.tui.cells import Area, fit
 from phasetop.tui.frame import Frame
 from phasetop.tui.keys import Screen, When, row_of
 from phasetop.tui.theme import Role
+from phasetop.tui.tokenfacts import reading
+from phasetop.tui.view import AskLine, View
 from phasetop.visible import harmless
+
+
+def is_open(view: View) -> bool:
+    """Whether something lies over or within the view that esc closes first."""
+    return bool(view.zoom or view.focus or view.pattern) or view.token is not None
 
 
 def situation(frame: Frame) -> frozenset[When]:
@@ -15,12 +22,17 @@ def situation(frame: Frame) -> frozenset[When]:
     cases: set[When] = {"always", "frozen" if view.frozen else "unfrozen"}
     if view.steers:
         cases.add("steering")
-        if frame.running and frame.r is not None:
+        if frame.running and frame.r is not None and not is_open(view):
             cases.add("running")
         if frame.r is not None:
             cases.add("asked")
         if view.kept is None and frame.recorded:
             cases.add("unkept")
+    if is_open(view):
+        cases.add("open")
+    cases.add("wide" if frame.wide else "narrow")
+    if view.page == "charts":
+        cases.add("charts")
     if view.failed:
         cases.add("failed")
     if view.top is not None:
@@ -44,6 +56,9 @@ def paint_notice(area: Area, frame: Frame) -> None:
     room = area.width - 2
     if view.message is not None:
         area.put(1, 0, fit(harmless(view.message, newlines=False), room), "ink")
+    elif frame.token is not None:
+        asked = view.colour == "probability"
+        area.line(1, 0, *reading(frame.token, room, alternatives=asked))
     elif view.frozen:
         area.line(1, 0, ("paused", "ink", "b"), ("  the reply goes on; space follows it again", "faint"))
     elif view.top is not None:
@@ -68,17 +83,35 @@ def hint_of(frame: Frame) -> str:
 
 def paint_ask(area: Area, frame: Frame) -> None:
     """The line that one types in; its caret is drawn, and stands where the terminal's own is put."""
-    view = frame.view
-    if not view.steers:
+    if frame.view.steers:
+        draw_ask(area, frame.view.ask, frame.view.ask.hint or hint_of(frame))
+
+
+def draw_ask(area: Area, line: AskLine, hint: str) -> None:
+    """The line itself: its label, then what is typed, or the hint."""
+    x = area.put(1, 0, line.label + " ", "ink" if line.focused else "soft")
+    if not line.text:
+        area.put(x, 0, "▏", "ink" if line.focused else "soft")
+        area.put(x + 1, 0, fit(hint, area.width - x - 2), "faint")
         return
-    x = area.put(1, 0, view.ask.label + " ", "ink" if view.ask.focused else "soft")
-    if not view.ask.text:
-        area.put(x, 0, "▏", "ink" if view.ask.focused else "soft")
-        area.put(x + 1, 0, fit(view.ask.hint or hint_of(frame), area.width - x - 2), "faint")
-        return
-    area.put(x + 1, 0, view.ask.text, "ink")
-    if view.ask.focused:
-        area.reverse(x + 1 + view.ask.caret, 0)
+    area.put(x + 1, 0, line.text, "ink")
+    if line.focused:
+        area.reverse(x + 1 + line.caret, 0)
+
+
+def paint_search(area: Area, frame: Frame) -> None:
+    """The line that one types a search in, and what it finds in this turn."""
+    line = frame.view.search
+    assert line is not None
+    end = area.put(area.put(1, 0, "/"), 0, line.text)
+    area.put(end, 0, " ")
+    area.reverse(2 + line.caret, 0)
+    if line.text:
+        n = len(frame.hits)
+        found = "no hit in this turn" if not n else f"{n:,} hit{'s' if n != 1 else ''} in this turn"
+        area.put(end + 3, 0, found, "faint")
+    else:
+        area.put(4, 0, "part of the reply; without a capital, case does not matter", "faint")
 
 
 def paint_keys(area: Area, frame: Frame, screen: Screen, *, message_here: bool = False) -> None:

@@ -13,30 +13,20 @@ from math import isnan
 from typing import Final, Literal, TypeVar
 
 from phasetop.metrics import Measures, Phases, measure
-from phasetop.session import LIVE, Run, Session
+from phasetop.session import Run, Session
 from phasetop.tui.facts import Facts, Notice, asked_text, facts_of, loading_since, newest_notice, prompt_pieces, why_nothing
 from phasetop.tui.failure import Failure
-from phasetop.tui.lanes import (
-    SECOND_NS,
-    Axis,
-    Batch,
-    Cells,
-    DotRow,
-    GapLane,
-    StallCells,
-    axis_ns,
-    batch_cells,
-    batches_of,
-    nice_top,
-    place_bands,
-    place_stalls,
-)
+from phasetop.tui.lanes import SECOND_NS, Axis
 from phasetop.tui.layout import MARGIN, Layout
-from phasetop.tui.machine import Lane, Machine
+from phasetop.tui.machine import Lane
 from phasetop.tui.pacing import AREAS_NS, MACHINE_NS, NUMBERS_NS, beat
-from phasetop.tui.page import Page, PromptText, Reply
+from phasetop.tui.page import NOTHING, Page, Picked, PromptText, Reply
+from phasetop.tui.search import Search
+from phasetop.tui.tokenfacts import TokenFacts, token_facts
 from phasetop.tui.tokentext import drawable
+from phasetop.tui.tracing import Trace, Tracer, Window, window
 from phasetop.tui.view import View
+from phasetop.visible import harmless
 
 State = Literal[
     "starting", "ready", "load", "queue", "waiting", "prefill", "decode", "done", "failed", "stopped"
@@ -44,22 +34,6 @@ State = Literal[
 RUNNING: Final[frozenset[State]] = frozenset(("load", "queue", "waiting", "prefill", "decode"))
 _SETTLE_NS: Final = SECOND_NS
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """The lanes of one request."""
-
-    axis: Axis
-    bands: tuple[Cells, ...]
-    stalls: tuple[StallCells, ...]
-    answer_at: int | None  # the column where thinking ended
-    broke_at: int | None  # the column where the stream broke
-    gaps: tuple[DotRow, ...]
-    gap_floor_ms: float
-    batches: tuple[Batch, ...]  # while the prompt is read; then the lane shows them instead of gaps
-    batch_dots: tuple[DotRow, ...]
-    batch_top: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +61,13 @@ class Frame:
     history: tuple[Measures, ...]  # every turn that has begun, where the layout shows them
     tally: tuple[tuple[int, int], ...]  # by step 1 to 7: tokens, and their time in ns
     failed: Mapping[str, Failure] = field(default_factory=dict)
+    upto: int = 0  # token lines that are shown
+    token: TokenFacts | None = None  # the one under the cursor
+    hits: tuple[int, ...] = ()  # the token that each hit of the search begins in
+    redacted: bool = False
+    wide: bool = True  # the figures stand beside the text
+    ending: str | None = None  # the name of the token that ended the reply
+    reply: Reply | None = field(default=None, compare=False, repr=False)  # the text's rows, to find places in
 
     @property
     def running(self) -> bool:
@@ -99,12 +80,12 @@ class FrameMaker:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._machine = Machine()
-        self._gaps: dict[int, GapLane] = {}
+        self._tracer = Tracer()
         self._reply: tuple[tuple[int, int], Reply] | None = None
         self._prompt: tuple[tuple[object, ...], PromptText] | None = None
         self._measured: dict[int, tuple[int, Measures]] = {}
         self._failed: dict[str, Failure] = {}
+        self._search: tuple[tuple[int, int, str], Search] | None = None
 
     def frame(self, cursor: int, layout: Layout, view: View) -> Frame:
         """The Frame as of ``cursor`` (ns since the anchor)."""
@@ -143,21 +124,21 @@ class FrameMaker:
                 history=(),
                 tally=(),
                 failed=self._failed,
+                wide=layout.rail is not None,
             )
         phases = to_areas(measures.phases, cursor)
         upto = run.tokens.index(min(cursor, phases.end) if phases.running is None else cursor)
-        axis = Axis(phases.start, axis_ns(max(phases.wall_ns, min(cursor, LIVE) - phases.start if phases.running else 0)), 1)
-        if layout.plot is not None:
-            axis = replace(axis, columns=layout.plot.width)
         trace = None
         lanes: tuple[Lane, ...] = ()
+        token = view.token if view.token is not None and view.token < upto else None
         if layout.plot is not None:
-            trace = self._part("trace", lambda: self._trace(run, measures, phases, axis, upto, layout.gap_rows), None)
+            shown = window(phases, cursor, layout.plot.width, sweep=view.sweep)
+            trace = self._part("trace", lambda: self._trace(run, measures, phases, shown, upto, layout, token), None)
             if layout.lane_rows:
                 server, areas = session.server_of(run, cursor), phases.end
                 of = server.v if server else None
                 at = areas if phases.running is None else beat(cursor, MACHINE_NS)
-                lanes = self._part("machine", lambda: self._machine.lanes(session, axis, at, areas, of), ())
+                lanes = self._part("machine", lambda: self._tracer.lanes(session, shown, at, areas, of), ())
         kind: Literal["prompt", "reply"] = "reply" if upto else "prompt"
         page = self._part("text", lambda: self._page(run, measures, upto, layout, view), Page())
         return Frame(
@@ -179,9 +160,16 @@ class FrameMaker:
             notice=notice,
             error=None,
             has_probabilities=upto > 0 and not all(isnan(p) for p in run.tokens.logp[max(0, upto - 8) : upto]),
-            history=self._part("turns", lambda: self._history(runs, cursor, layout), ()),
-            tally=self._gaps[run.r].tally() if run.r in self._gaps else (),
+            history=self._part("turns", lambda: self._history(runs, cursor, layout, view), ()),
+            tally=self._tracer.tally(run.r),
             failed=self._failed,
+            upto=upto,
+            wide=layout.rail is not None,
+            token=self._part("token", lambda: self._token(run, token, phases.start, view), None),
+            hits=self._hits(upto),
+            ending=self._part("text", lambda: _ending(session, run, cursor), None),
+            redacted=upto > 0 and isinstance(run.tokens.text[0], int),
+            reply=self._reply[1] if kind == "reply" and self._reply is not None else None,
         )
 
     def _part(self, name: str, make: Callable[[], T], instead: T) -> T:
@@ -192,14 +180,18 @@ class FrameMaker:
             self._failed[name] = Failure.of(error)
             return instead
 
-    def _history(self, runs: list[Run], cursor: int, layout: Layout) -> tuple[Measures, ...]:
-        return tuple(self._measure(one, cursor) for one in runs) if layout.second_rail is not None else ()
+    def _history(self, runs: list[Run], cursor: int, layout: Layout, view: View) -> tuple[Measures, ...]:
+        return (
+            tuple(self._measure(one, cursor) for one in runs)
+            if layout.second_rail is not None or view.page == "turns" or layout.alone_pane == "figures"
+            else ()
+        )
 
     def _idle_lanes(self, cursor: int, layout: Layout) -> tuple[Lane, ...]:
         """The machine's figures without a request: there is no time axis to draw on."""
         if not layout.lane_rows:
             return ()
-        return self._machine.lanes(self._session, Axis(0, SECOND_NS, 0), beat(cursor, MACHINE_NS), cursor, None)
+        return self._tracer.lanes(self._session, Window(Axis(0, SECOND_NS, 0)), beat(cursor, MACHINE_NS), cursor, None)
 
     def _measure(self, run: Run, cursor: int) -> Measures:
         at = numbers_at(run, cursor)
@@ -207,36 +199,6 @@ class FrameMaker:
         if known is None or known[0] != at:
             known = self._measured[run.r] = (at, measure(self._session, run, at))
         return known[1]
-
-    def _trace(self, run: Run, measures: Measures, phases: Phases, axis: Axis, upto: int, gap_rows: int) -> Trace:
-        tokens, start, end = run.tokens, phases.start, phases.end
-        stalls = [i for i in tokens.stalls if i < upto]
-        thinking = bool(measures.tokens.thinking)
-        answer = measures.latency.first_answer_ns if thinking else None
-        broke = measures.finish.reason in ("error", "cut")
-        lane = self._gaps.setdefault(run.r, GapLane())
-        batches: tuple[Batch, ...] = ()
-        if measures.latency.ttft_ns is None:
-            seen = [p for p in run.progress.items if p.t <= end]
-            batches = batches_of((p.t - start, p.done) for p in seen)
-        top = nice_top(max((batch.per_s for batch in batches), default=0.0))
-        rows = max(1, gap_rows)
-        bands = place_bands(phases.bands, axis, phases.running)
-        if bands and measures.phases.bands:  # the length inside the band is a number, and moves at their beat
-            last = measures.phases.bands[-1]
-            bands = (*bands[:-1], replace(bands[-1], took_ns=last.t1 - last.t0))
-        return Trace(
-            axis=axis,
-            bands=bands,
-            stalls=place_stalls(((tokens.t[i] - start, tokens.gap_ns[i]) for i in stalls), axis.span_ns, axis.columns),
-            answer_at=None if answer is None else int(answer / axis.span_ns * axis.columns),
-            broke_at=min(axis.columns - 1, int((end - start) / axis.span_ns * axis.columns)) if broke else None,
-            gaps=lane.update(tokens, upto, axis, rows) if gap_rows else (),
-            gap_floor_ms=lane.floor_ms,
-            batches=batches,
-            batch_dots=batch_cells(batches, axis.span_ns, axis.columns, rows, top) if batches else (),
-            batch_top=top,
-        )
 
     def _page(self, run: Run, measures: Measures, upto: int, layout: Layout, view: View) -> Page:
         if layout.text is None:
@@ -250,7 +212,33 @@ class FrameMaker:
             self._reply = (key, Reply(run.tokens, width))
         reply = self._reply[1]
         reply.grow()
-        return reply.page(upto, height, measures.phases.start, view.colour, view.top)
+        picked = self._picked(run, reply, view)
+        return reply.page(upto, height, measures.phases.start, view.colour, view.top, picked)
+
+    def _picked(self, run: Run, reply: Reply, view: View) -> Picked:
+        """The selection, and the search as far as the reply has come."""
+        search = None
+        if view.pattern:
+            key = (run.r, reply.wrap.width, view.pattern)
+            if self._search is None or self._search[0] != key:
+                self._search = (key, Search(view.pattern, reply.wrap.texts))
+            search = self._search[1]
+            search.grow()
+        else:
+            self._search = None
+        first, end = view.selection
+        return Picked(first, end, search) if search is not None or first < end else NOTHING
+
+    def _hits(self, upto: int) -> tuple[int, ...]:
+        return () if self._search is None else tuple(self._search[1].tokens(upto))
+
+    def _token(self, run: Run, token: int | None, start: int, view: View) -> TokenFacts | None:
+        return None if token is None else token_facts(run, token, start, view.alternatives)
+
+    def _trace(
+        self, run: Run, measures: Measures, phases: Phases, shown: Window, upto: int, layout: Layout, token: int | None
+    ) -> Trace:
+        return self._tracer.trace(self._session, run, measures, phases, shown, upto, layout.gap_rows, token)
 
     def _prompt_text(self, run: Run, width: int, measures: Measures) -> PromptText:
         at = measures.phases.end
@@ -264,6 +252,16 @@ class FrameMaker:
                 text = PromptText([drawable(asked_text(info))], width, counted=False)
             self._prompt = (key, text)
         return self._prompt[1]
+
+
+def _ending(session: Session, run: Run, cursor: int) -> str | None:
+    """The name of the token that ended a reply, where it is known that one did."""
+    end = run.ends.last(cursor)
+    if end is None or end.finish != "stop" or end.detail not in (None, "eos"):
+        return None
+    model = session.model_of(run, cursor)
+    name = end.stop if isinstance(end.stop, str) else model.eos if model is not None else None
+    return harmless(name, newlines=False) if name else None
 
 
 def numbers_at(run: Run, cursor: int) -> int:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from phasetop.figures import UNKNOWN, milliseconds, rate, seconds
 from phasetop.tui.cells import Area
-from phasetop.tui.frame import Frame, Trace
+from phasetop.tui.frame import Frame
 from phasetop.tui.lanes import GAP_DECADES, DotRow
 from phasetop.tui.layout import Layout
 from phasetop.tui.theme import GAP_ROLES, Role
+from phasetop.tui.tracing import Trace
 
 
 def paint(area: Area, frame: Frame, layout: Layout) -> None:

@@ -8,9 +8,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Screen = Literal["live", "ask", "page"]
+Screen = Literal["live", "ask", "search", "page", "start"]
 """Where a key is pressed: in the view, in its ask line, on a page over it."""
-When = Literal["always", "running", "steering", "failed", "behind", "turns", "frozen", "unfrozen", "unkept", "asked"]
+When = Literal[
+    "always",
+    "running",
+    "steering",
+    "failed",
+    "behind",
+    "turns",
+    "frozen",
+    "unfrozen",
+    "unkept",
+    "asked",
+    "open",
+    "charts",
+    "narrow",
+    "wide",
+    "offered",
+    "several",
+    "launchable",
+    "fetchable",
+]
 """The situation that a key belongs to; out of it the key does nothing and isn't in the keys row."""
 
 
@@ -41,13 +60,28 @@ class Key:
 LIVE: Final = (
     Key(("space",), "space", "pause", "freeze", "pause the view, or go on", "unfrozen", 10),
     Key(("space",), "space", "go on", "freeze", "", "frozen", 10),
+    Key(("escape",), "esc", "close", "close", "close what is open", "open", 12),
     Key(("escape",), "esc", "cancel", "escape", "leave, or end the reply", "running", 12),
     Key(("a", "enter"), "a", "ask", "ask", "ask the next turn; or enter", "steering", 14),
     Key(("R",), "R", "again", "again", "the same prompt again", "asked", 28),
     Key(("alt+shift+r",), "alt-R", "", "afresh", "again, without its cache", "asked"),
     Key(("c",), "c", "colour", "colour", "other colours for tokens", "always", 20),
     Key(("f",), "f", "follow", "follow", "follow the newest text", "behind", 16),
-    Key(("z",), "z", "zoom", "zoom", "the text in full height", "always", 24),
+    Key(("tab",), "tab", "pane", "pane_on", "the next pane; shift-tab: before", "always", 23),
+    Key(("shift+tab",), "", "", "pane_back", "", "always"),
+    Key(("z",), "z", "zoom", "zoom", "all the room for this pane", "always", 24),
+    Key(("v",), "v", "figures", "figures", "the figures, and back", "narrow", 25),
+    Key(("v",), "v", "", "figures", "", "wide"),
+    Key(("w",), "w", "", "sweep", "the last 10 s, or all of it", "always"),
+    Key(("T",), "T", "", "turns", "the turns", "always"),
+    Key(("i",), "i", "explain", "explain", "what it is, and where from", "always", 25),
+    Key(("p",), "p", "charts", "charts", "the charts", "always", 26),
+    Key(("m",), "m", "", "mark", "leave a mark", "steering"),
+    Key(("n", "N"), "n N", "", "next", "next, previous stall or mark", "always"),
+    Key(("slash",), "/", "", "search", "search the replies", "always"),
+    Key(("y",), "y", "", "copy", "copy the reply or selection", "always"),
+    Key(("left", "right"), "← →", "", "move", "from token to token", "always"),
+    Key(("shift+left", "shift+right", "shift+up", "shift+down"), "shift", "", "select", "with arrows: select", "always"),
     Key(
         ("left_square_bracket", "right_square_bracket"),
         "[ ]",
@@ -57,7 +91,7 @@ LIVE: Final = (
         "turns",
         22,
     ),
-    Key(("s",), "s", "keep", "keep", "keep the recording", "unkept", 26),
+    Key(("s",), "s", "keep", "keep", "keep the recording", "unkept", 27),
     Key(("e",), "e", "error", "error", "what failed, in full", "failed", 18),
     Key(("up", "k"), "↑ ↓", "", "up", "scroll the text", "always"),
     Key(("down", "j"), "↓", "", "down", "", "always"),
@@ -72,24 +106,55 @@ LIVE: Final = (
     Key(("ctrl+t",), "ctrl-t", "", "theme", "dark or light theme", "always"),
     Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
 )
+SEARCH: Final = (
+    Key(("enter",), "enter", "find", "find", "", "always", 10),
+    Key(("escape",), "esc", "leave", "unsearch", "", "always", 12),
+    Key(("ctrl+c",), "ctrl-c", "", "unsearch", "", "always"),
+    Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
+)
+START: Final = (
+    Key(("enter",), "enter", "run", "begin", "begin what is chosen; the prompt is typed there", "offered", 10),
+    Key(("up", "k"), "↑ ↓", "choose", "up", "choose another", "several", 12),
+    Key(("down", "j"), "↓", "", "down", "", "several"),
+    Key(("a",), "a", "ask", "ask", "type a prompt for what is chosen", "offered", 14),
+    Key(("o",), "o", "Ollama", "launch", "start Ollama", "launchable", 16),
+    Key(("g",), "g", "get", "fetch", "fetch the embedded model", "fetchable", 18),
+    Key(("m",), "m", "all", "more", "all that can be begun", "several", 20),
+    Key(("r",), "r", "look again", "look", "look around again", "always", 22),
+    Key(("question_mark",), "?", "keys", "help", "this page", "always", 98),
+    Key(("q",), "q", "quit", "quit", "quit", "always", 99),
+    Key(("ctrl+t",), "ctrl-t", "", "theme", "dark or light theme", "always"),
+    Key(("ctrl+c",), "ctrl-c", "", "interrupt", "twice: quit", "always"),
+    Key(("ctrl+z",), "ctrl-z", "", "suspend", "to the shell; fg comes back", "always"),
+)
 ASK: Final = (
-    Key(("enter",), "enter", "send", "send", "", "always", 10),
-    Key(("escape",), "esc", "leave", "leave", "", "always", 12),
-    Key(("up", "down"), "↑ ↓", "earlier prompts", "edit", "", "always", 14),
-    Key(("ctrl+e", "alt+e"), "ctrl-e", "editor", "editor", "", "always", 16),
+    Key(("enter",), "enter", "send", "send", "send the prompt", "always", 10),
+    Key(("escape",), "esc", "leave", "leave", "leave the line; what was typed stays", "always", 12),
+    Key(("up", "down"), "↑ ↓", "earlier prompts", "edit", "earlier prompts", "always", 14),
+    Key(("ctrl+e", "alt+e"), "ctrl-e", "editor", "editor", "write the prompt in $EDITOR", "always", 16),
     Key(("ctrl+c",), "ctrl-c", "", "interrupt", "", "always"),
     Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
 )
 PAGE: Final = (
     Key(
-        ("escape", "q", "question_mark", "exclamation_mark", "e", "enter", "space"), "esc", "back", "back", "", "always", 10
+        ("escape", "q", "question_mark", "exclamation_mark", "e", "enter", "space", "T", "i", "p"),
+        *("esc", "back", "back", "", "always", 10),
     ),
+    Key(("tab",), "tab", "next chart", "page_next", "", "charts", 20),
+    Key(("shift+tab",), "", "", "page_previous", "", "charts"),
+    Key(("left_square_bracket", "right_square_bracket"), "[ ]", "turn", "turn", "", "turns", 22),
     Key(("down", "pagedown", "j"), "↓", "", "page_on", "", "always"),
     Key(("up", "pageup", "k"), "↑", "", "page_back", "", "always"),
     Key(("ctrl+c",), "ctrl-c", "", "interrupt", "", "always"),
     Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
 )
-TABLE: Final[dict[Screen, tuple[Key, ...]]] = {"live": LIVE, "ask": ASK, "page": PAGE}
+TABLE: Final[dict[Screen, tuple[Key, ...]]] = {
+    "start": START,
+    "live": LIVE,
+    "ask": ASK,
+    "search": SEARCH,
+    "page": PAGE,
+}
 
 
 def lookup(screen: Screen, name: str, situation: frozenset[When]) -> Key | None:
@@ -98,6 +163,11 @@ def lookup(screen: Screen, name: str, situation: frozenset[When]) -> Key | None:
         if name in key.names and key.when in situation:
             return key
     return None
+
+
+def table_of(screen: Screen) -> tuple[Key, ...]:
+    """The keys of a screen."""
+    return TABLE[screen]
 
 
 def row_of(screen: Screen, situation: frozenset[When], width: int) -> list[Key]:

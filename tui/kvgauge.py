@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from phasetop.figures import UNKNOWN, count
+from typing import Final
+
+from phasetop.counts import CacheUse
+from phasetop.figures import UNKNOWN, count, memory
 from phasetop.tui.cells import Area, Part, Share, fit
 from phasetop.tui.frame import Frame
+
+SOON_S: Final = 30
+"""Full within this time is told in bold."""
 
 
 def about(s: float) -> str:
@@ -43,44 +49,95 @@ def shares(frame: Frame) -> list[Share]:
 def full_in(frame: Frame) -> tuple[Part, ...]:
     """When it will be full at the reply's rate, bold when that is soon; nothing while no reply runs."""
     measures = frame.measures
-    if measures is None or frame.state != "decode" or not measures.rates.decode_per_s:
+    if measures is None or frame.state != "decode":
         return ()
-    if measures.kv.context is None or measures.kv.tokens is None:
-        return ()
-    left = (measures.kv.context - measures.kv.tokens) / measures.rates.decode_per_s
+    kv = measures.kv
+    left = kv.full_in_s
+    if left is None:
+        if kv.context is None or kv.tokens is None or not measures.rates.decode_per_s:
+            return ()
+        left = (kv.context - kv.tokens) / measures.rates.decode_per_s
     if left <= 0:
-        return (("full", "ink", "b"),)
-    return (("full in ", "soft"), (about(left), "ink", "b") if left < 30 else (about(left), "soft"))
+        then = {"stops": ": the reply ends", "shifts": ": the oldest go"}.get(kv.when_full or "", "")
+        return (("full", "ink", "b"), (then, "soft"))
+    return (("full in ", "soft"), (about(left), "ink", "b") if left < SOON_S else (about(left), "soft"))
 
 
-def paint_block(area: Area, frame: Frame) -> None:
-    """Four rows: figures, bar, two rows of what it holds."""
+_PLAIN: Final = {"kv": "all", "base": "all", "attn": "all"}
+
+
+def _cells(caches: tuple[CacheUse, ...]) -> list[CacheUse]:
+    """The caches that have cells, where there are several: each gets a bar."""
+    shown = [cache for cache in caches if cache.name != "state" and cache.used_cells is not None]
+    return shown if len(shown) > 1 else []
+
+
+def _mib(size_bytes: float) -> str:
+    """Whole MiB or three digits, without the unit."""
+    return memory(size_bytes)[0] if size_bytes < 1023.5 * (1 << 20) else f"{size_bytes / (1 << 20):,.0f}"
+
+
+def _paint_caches(area: Area, frame: Frame, caches: list[CacheUse], total: int) -> None:
+    """A bar a cache: what all layers attend to as the request has it; a window's cells are used again."""
+    room = area.width - 8 - 15
+    for y, cache in enumerate(caches):
+        used, cells = cache.used_cells or 0, max(1, cache.cells)
+        name = (
+            "window" if cache.window is not None else {"kv": "all", "base": "all", "attn": "all"}.get(cache.name, cache.name)
+        )
+        area.put(0, y, fit(name, 7), "soft")
+        if cache.window is None:
+            area.bar(8, y, room, max(total, 1), shares(frame))
+        else:
+            area.bar(8, y, room, cells, [(used, "decode" if frame.page_kind == "reply" else "prefill", "█")])
+        held = used * cache.cell_bytes
+        of = f"of {_mib(cells * cache.cell_bytes)}" if used < cells else "reused"
+        area.put(8 + room + 1, y, f"{_mib(held)} {of}", "soft")
+
+
+def paint_block(area: Area, frame: Frame) -> int:
+    """Figures, bar (or a bar a cache), two rows of what it holds; returns how many rows that took."""
     measures = frame.measures
-    used, context = (measures.kv.tokens, measures.kv.context) if measures is not None else (None, None)
-    area.put(0, 0, "KV cache", "soft")
+    kv = measures.kv if measures is not None else None
+    used, context = (kv.tokens, kv.context) if kv is not None else (None, None)
+    area.label(0, 0, "KV cache", focused=frame.view.focus == "kv")
     area.right(17, 0, count(used))
     end = area.put(18, 0, f"of {count(context)}" if context else "tokens", "soft")
+    caches: list[CacheUse] = []
     if used is None or not context:
         note = reason(frame)
         area.right(area.width, 0, fit(note, max(0, area.width - end - 1)), "faint")
         area.put(0, 1, "·" * area.width, "rule")
     else:
-        area.right(area.width, 0, f"{UNKNOWN} MiB", "faint")
-        area.bar(0, 1, area.width, context, shares(frame))
+        held = kv.used_bytes if kv is not None else None
+        number, unit = memory(held) if held is not None else (UNKNOWN, "MiB")
+        area.right(area.width, 0, f"{number} {unit}", "faint" if held is None else "soft")
+        caches = _cells(kv.caches) if kv is not None and area.height > 4 else []
+        if caches:
+            _paint_caches(area.area(0, 1, area.width, len(caches)), frame, caches, context)
+        else:
+            area.bar(0, 1, area.width, context, shares(frame))
+    y = 1 + max(1, len(caches))
     if used is None:
-        return
+        return y + 2
     cached, prompt, reply = (count(int(amount)) for amount, _, _ in shares(frame))
-    area.line(0, 2, ("▨", "prefill"), (f" cached {cached}   ", "soft"), ("■", "prefill"), (f" prompt {prompt}", "soft"))
-    area.line(0, 3, ("■", "decode"), (f" reply {reply}", "soft"))
+    area.line(0, y, ("▨", "prefill"), (f" cached {cached}   ", "soft"), ("■", "prefill"), (f" prompt {prompt}", "soft"))
+    x = area.line(0, y + 1, ("■", "decode"), (f" reply {reply}", "soft"))
     ending = full_in(frame)
-    area.line(area.width - sum(len(part[0]) for part in ending), 3, *ending)
+    width = sum(len(part[0]) for part in ending)
+    area.line(area.width - width, y + 1, *ending)
+    if kv is not None and kv.slots and kv.slots > 1 and x + 3 + 8 <= area.width - width - 2:
+        pool = f"{kv.slots} slots share it" if kv.shared else f"one of {kv.slots} slots" if kv.shared is False else ""
+        area.put(x + 3, y + 1, fit(pool, area.width - width - 2 - x - 3), "faint")
+    return y + 2
 
 
 def paint_row(area: Area, frame: Frame) -> None:
     """One row: label, bar, figures."""
     measures = frame.measures
-    used, context = (measures.kv.tokens, measures.kv.context) if measures is not None else (None, None)
-    x = area.put(1, 0, "KV cache ", "soft")
+    kv = measures.kv if measures is not None else None
+    used, context = (kv.tokens, kv.context) if kv is not None else (None, None)
+    x = area.label(1, 0, "KV cache", focused=frame.view.focus == "kv") + 1
     if used is None or not context:
         known = UNKNOWN if used is None else count(used)
         end = area.line(x, 0, known, (" tokens  ", "soft"))
@@ -88,4 +145,11 @@ def paint_row(area: Area, frame: Frame) -> None:
         return
     width = max(8, min(30, area.width - 50))
     area.bar(x, 0, width, context, shares(frame))
-    area.line(x + width + 2, 0, count(used), (f" of {count(context)}  ", "soft"), *full_in(frame))
+    end = area.line(x + width + 2, 0, count(used), (f" of {count(context)}", "soft"))
+    parts: list[Part] = []
+    if kv is not None and kv.used_bytes is not None:
+        parts += [("  ", "soft"), (" ".join(memory(kv.used_bytes)), "soft")]
+    ending = full_in(frame)
+    if end + sum(len(part[0]) for part in (*parts, *ending)) + 2 >= area.width:
+        parts = []
+    area.line(end, 0, *parts, ("  ", "soft"), *ending)

@@ -6,7 +6,7 @@ is always in sight and only the cells at the pen change. Times are ns since the 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, isnan, log10
@@ -203,7 +203,10 @@ class GapLane:
         return self._floor_ms
 
     def update(self, tokens: Tokens, upto: int, axis: Axis, rows: int) -> tuple[DotRow, ...]:
-        """The lane of the first ``upto`` token lines; adds what is new, begins again where the axis or the size changed."""
+        """The lane of the first ``upto`` token lines; adds what is new, begins again where the axis or the size changed.
+
+        What came before the axis begins is left out.
+        """
         if self._floor_of < SETTLED_GAPS or upto < self._upto:
             first = [gap for gap in tokens.gap_ns[: min(upto, 4 * SETTLED_GAPS)] if gap >= 0][:SETTLED_GAPS]
             floor = gap_floor_ms(first)
@@ -214,7 +217,7 @@ class GapLane:
             self._key = (axis, rows, floor)
             self._dots = Dots(axis.columns, rows, axis.span_ns)
             self._floor_ms = floor
-            self._upto = 0
+            self._upto = bisect_left(tokens.t, axis.start)
             self._made = None
             self._counts = [0] * (STALL + 1)
             self._sums = [0] * (STALL + 1)

@@ -45,6 +45,10 @@ class Rect:
 
 
 Lane = Literal["phases", "gap", "machine", "ruler"]
+Pane = Literal["trace", "text", "figures", "kv", "machine"]
+"""The panes that can be focused and zoomed."""
+PANES: Final[tuple[Pane, ...]] = ("trace", "text", "figures", "kv", "machine")
+"""In the order in which `tab` goes through them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class Layout:
     gutter: int = GUTTER  # 0 where there is no room for one
     rail: Rect | None = None  # figures beside the text
     second_rail: Rect | None = None  # the turns, on very wide terminals
+    alone: Rect | None = None  # one pane in all the room: `alone_pane`, figures or KV
+    alone_pane: Pane | None = None
     block: Rect | None = None  # figures under the text, with the KV bar
     strip: Rect | None = None  # figures under the text in two rows
     notice: Rect | None = None
@@ -218,14 +224,14 @@ def layout(width: int, height: int) -> Layout | None:
     )
 
 
-def zoomed(plain: Layout) -> Layout:
-    """The same with the text in all the room under the headline."""
+def zoomed(plain: Layout, pane: Pane = "text") -> Layout:
+    """The same with one pane in all the room under the headline."""
     if plain.trace is None or plain.text is None or plain.notice is None:
         return plain
     y = plain.trace.y
     foot = (plain.keys.y if plain.keys else plain.height) - (plain.ask is not None) - 1
-    text = Rect(0, y, min(plain.width, MARGIN + GUTTER + TEXT_COLUMNS + 1), foot - y)
-    return replace(
+    room = Rect(0, y, plain.width, foot - y)
+    bare = replace(
         plain,
         trace=None,
         plot=None,
@@ -234,13 +240,43 @@ def zoomed(plain: Layout) -> Layout:
         lane_rows=0,
         lane_gap=False,
         ruler=False,
-        text=text,
-        legend=text.height > 4,
+        text=None,
+        legend=False,
         rail=None,
         second_rail=None,
         block=None,
         strip=None,
         notice=replace(plain.notice, y=foot),
+    )
+    match pane:
+        case "text":
+            text = replace(room, width=min(plain.width, MARGIN + GUTTER + TEXT_COLUMNS + 1))
+            return replace(bare, text=text, legend=text.height > 4)
+        case "trace" | "machine":
+            return _long_trace(bare, plain, room, pane)
+        case _:
+            return replace(bare, alone=Rect(MARGIN, y, max(1, plain.width - 2 * MARGIN), room.height), alone_pane=pane)
+
+
+def _long_trace(bare: Layout, plain: Layout, room: Rect, pane: Pane) -> Layout:
+    """The trace in all the room: the gaps have the spare rows, or the machine's lanes."""
+    lanes = plain.lane_rows
+    rest = room.height - 3  # phases, marks, ruler
+    if pane == "machine":
+        gap_rows = min(plain.gap_rows, max(1, rest // 5))
+        lanes = max(0, min(12, (rest - gap_rows - 1) // 2))
+    if rest - 2 * lanes - 1 < 3:
+        lanes = 1 if rest >= 4 else 0
+    gap_rows = rest - 2 * lanes - (lanes > 0)
+    return replace(
+        bare,
+        trace=room,
+        plot=_plot(plain.width, room),
+        marks=True,
+        gap_rows=max(1, gap_rows),
+        lane_rows=lanes,
+        lane_gap=lanes > 0 and gap_rows >= 2,
+        ruler=True,
     )
 
 
@@ -275,6 +311,27 @@ def _tiny(width: int, height: int) -> Layout:
     )
 
 
+def pane_at(plan: Layout, x: int, y: int) -> Pane | None:
+    """The pane that a cell belongs to."""
+
+    def within(rect: Rect | None) -> bool:
+        return rect is not None and rect.x <= x < rect.right and rect.y <= y < rect.bottom
+
+    if within(plan.alone):
+        return plan.alone_pane
+    if within(plan.trace):
+        return "machine" if within(plan.lanes.get("machine")) else "trace"
+    if within(plan.text):
+        return "text"
+    if plan.rail is not None and within(plan.rail):
+        return "kv" if plan.rail.y + 5 <= y < plan.rail.y + 9 else "figures"
+    if plan.block is not None and within(plan.block):
+        return "kv" if y >= plan.block.y + 3 else "figures"
+    if plan.strip is not None and within(plan.strip):
+        return "kv" if y == plan.strip.y else "figures"
+    return None
+
+
 TILE: Final = 16
 """Charts are made of tiles so wide: the terminal is sent a tile's row from its left edge, never more."""
 
@@ -307,6 +364,8 @@ def _bands(plan: Layout) -> list[tuple[int, list[int]]]:
         bottom = max(plan.text.bottom, plan.rail.bottom if plan.rail else 0)
         rails = [rect for rect in (plan.rail, plan.second_rail) if rect is not None]
         bands.append((bottom, [plan.text.right, *(edge for rect in rails for edge in (rect.x, rect.right))]))
+    if plan.alone is not None:
+        bands += [(plan.alone.y, []), (plan.alone.bottom, [])]
     bands += [(rect.bottom, []) for rect in (plan.notice, plan.block, plan.strip, plan.ask, plan.keys) if rect is not None]
     bands.append((plan.height, []))
     return sorted(bands, key=lambda band: band[0])

@@ -27,6 +27,7 @@ class Lane:
     unit: str
     note: str  # the reason, where the number is a dash
     stale: bool = False
+    source: str = ""  # who measures it
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,15 @@ class Machine:
             levels = tuple(
                 None if each is None else min(1.0, max(0.0, each / top)) for each in lane.update(samples, axis, areas)
             )
+        told = samples.info.at(areas) if samples is not None else None
+        source = told.source or "" if told is not None else ""
         if reading.value is None:
-            return Lane(label, full, levels, "—", "", "no samples")
+            why = told.off if told is not None and told.off else "no samples"
+            return Lane(label, full, levels, "—", "", why, source=source)
         number, unit = words(reading.value)
         if reading.age_ns > STALE_NS:
-            return Lane(label, full, levels, number, unit, f"{reading.age_ns // SECOND_NS} s ago", stale=True)
-        return Lane(label, full, levels, number, unit, note)
+            return Lane(label, full, levels, number, unit, f"{reading.age_ns // SECOND_NS} s ago", True, source)
+        return Lane(label, full, levels, number, unit, note, source=source)
 
 
 def read(samples: Samples | None, at: int) -> _Reading:

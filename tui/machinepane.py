@@ -20,13 +20,15 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
     accents = phases_by_column(frame.trace.bands, plot.width) if frame.trace else ()
     for i, lane in enumerate(frame.lanes):
         rows = area.area(0, i * layout.lane_rows, area.width, layout.lane_rows)
-        paint_lane(rows, plot.x, lane, accents, layout.values_x)
+        paint_lane(rows, plot.x, lane, accents, layout.values_x, focused=frame.view.focus == "machine" and i == 0)
 
 
-def paint_lane(area: Area, x: int, lane: Lane, accents: Sequence[Accent | None], values: int | None) -> None:
-    """One lane in one row or two."""
+def paint_lane(
+    area: Area, x: int, lane: Lane, accents: Sequence[Accent | None], values: int | None, *, focused: bool = False
+) -> None:
+    """One lane in one row or more."""
     rows = area.height
-    area.put(1, 0, lane.label, "soft")
+    area.label(1, 0, lane.label, focused=focused)
     if rows > 1:
         area.right(x - 1, 1, lane.full, "faint")
     glyphs = HALF_DOTS if area.look.spreads else BARS

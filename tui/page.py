@@ -12,8 +12,9 @@ from typing import Final, Literal
 
 from phasetop.pace import STALL
 from phasetop.session import ANSWER, THINK, TOOL, Tokens
+from phasetop.tui.search import Search
 from phasetop.tui.theme import GAP_ROLES, PROB_LIMITS, PROB_ROLES, Ink, Role, ink
-from phasetop.tui.tokentext import TokenTexts
+from phasetop.tui.tokentext import TokenTexts, is_special
 from phasetop.tui.wrap import Wrap, text_width
 
 Colour = Literal["gap", "probability", "channel", "plain"]
@@ -30,6 +31,19 @@ class PageRow:
     gutter: str = ""
     gutter_role: Role = "faint"
     runs: tuple[Run, ...] = ()
+    number: int = -1  # which of the text's rows it is; -1: none
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """What is singled out in the text: the tokens of a selection (or the one under the cursor), and a search's hits."""
+
+    first: int = 0
+    end: int = 0  # the token after the last; no token where it is not over ``first``
+    search: Search | None = None
+
+
+NOTHING: Final = Picked()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +101,7 @@ class Reply:
         if len(self.wrap) < len(self.tokens):
             self.wrap.extend(self._texts.new())
 
-    def page(self, upto: int, height: int, start: int, colour: Colour, top: int | None) -> Page:
+    def page(self, upto: int, height: int, start: int, colour: Colour, top: int | None, picked: Picked = NOTHING) -> Page:
         """The page of the first ``upto`` tokens: swept, or (``top``) an ordinary one from that row on.
 
         Args:
@@ -96,6 +110,7 @@ class Reply:
             start: when the request was sent, for the gutter.
             colour: what the tokens' colours mean.
             top: the first row to show; None follows the newest.
+            picked: what is singled out.
 
         """
         wrap = self.wrap
@@ -105,38 +120,68 @@ class Reply:
         if top is not None:
             top = max(0, min(top, rows - 1))
             last = min(rows, top + height)
-            made = [self._row(y, upto, start, colour, fresh=True) for y in range(top, last)]
+            made = [self._row(y, upto, start, colour, picked, fresh=True) for y in range(top, last)]
             return Page((*made, *[BLANK] * (height - len(made))), None, rows, rows - last)
         if height < SWEPT_FROM:
             top = max(0, rows - height)
-            made = [self._row(y, upto, start, colour, fresh=True) for y in range(top, rows)]
+            made = [self._row(y, upto, start, colour, picked, fresh=True) for y in range(top, rows)]
             return Page((*made, *[BLANK] * (height - len(made))), (len(made) - 1, wrap.end_column(upto)), rows)
         shown, pen = swept(rows, height)
-        made = [BLANK if each is None else self._row(each[0], upto, start, colour, fresh=each[1]) for each in shown]
+        made = [BLANK if each is None else self._row(each[0], upto, start, colour, picked, fresh=each[1]) for each in shown]
         return Page(tuple(made), (pen, wrap.end_column(upto)), rows)
 
-    def _row(self, row: int, upto: int, start: int, colour: Colour, *, fresh: bool) -> PageRow:
+    def token_at(self, row: int, column: int, upto: int) -> int | None:
+        """The token in a column of a row of text, or the nearest in that row; None where the row has none."""
         pieces = self.wrap.row(row, upto)
-        if not pieces:
-            return BLANK
+        x = 0
+        for token, text in pieces:
+            x += text_width(text)
+            if column < x:
+                return token
+        if pieces:
+            return pieces[-1][0]
+        first = self.wrap.start_of(row)[0] if row < self.wrap.rows(upto) else upto
+        return first if first < upto else None
+
+    def column_of(self, token: int, row: int, upto: int) -> int:
+        """The column of a row that a token's first visible character there stands in."""
+        x = 0
+        for each, text in self.wrap.row(row, upto):
+            if each >= token:
+                return x + (text_width(text) - text_width(text.lstrip(" ")) if each == token else 0)
+            x += text_width(text)
+        return x
+
+    def _row(self, row: int, upto: int, start: int, colour: Colour, picked: Picked, *, fresh: bool) -> PageRow:
+        pieces = self.wrap.row(row, upto)
         tokens = self.tokens
-        gutter, role = gutter_time(tokens.t[pieces[0][0]] - start), "faint"
         runs: list[Run] = []
         stalled = 0
+        plain = picked is NOTHING
+        at_start, offset = self.wrap.start_of(row)
         for token, text in pieces:
             if tokens.step[token] == STALL and colour == "gap":
                 stalled = max(stalled, tokens.gap_ns[token])
             how = token_ink(tokens, token, colour) if fresh else ink("faint")
-            _add_run(runs, text, how)
+            if plain:
+                _add_run(runs, text, how)
+            else:
+                _add_picked(runs, text, how, picked, token, offset if token == at_start else 0, upto)
+        if picked.first < picked.end and not any(picked.first <= token < picked.end for token, _ in pieces):
+            hidden = picked.end - 1  # a line end, or a token without text: it has no cell of its own
+            if hidden < upto and self.wrap.row_of(hidden) == row:
+                runs.append((" ", ink("ink", None, "r")))
+        if not pieces:
+            return PageRow(runs=tuple(runs), number=row) if runs else PageRow(number=row)
         if stalled:
             gutter = f"+{stalled / 1e6:.0f}"[:6]
-            return PageRow(gutter, "stall" if fresh else "faint", tuple(runs))
-        return PageRow(gutter, role, tuple(runs))  # type: ignore[arg-type]
+            return PageRow(gutter, "stall" if fresh else "faint", tuple(runs), row)
+        return PageRow(gutter_time(tokens.t[pieces[0][0]] - start), "faint", tuple(runs), row)
 
 
 def _add_run(runs: list[Run], text: str, how: Ink) -> None:
     """Append text in an ink; blanks before a reversed token stay plain, equal inks become one run."""
-    if how.bg is not None and text.startswith(" "):
+    if how.bg is not None and how.bg != "raised" and text.startswith(" "):
         bare = text.lstrip(" ")
         _add_run(runs, text[: len(text) - len(bare)], ink("gap3"))
         text = bare
@@ -148,10 +193,32 @@ def _add_run(runs: list[Run], text: str, how: Ink) -> None:
         runs.append((text, how))
 
 
+def _add_picked(runs: list[Run], text: str, how: Ink, picked: Picked, token: int, offset: int, upto: int) -> None:
+    """Append a piece of a token with what is singled out in it: the selection reversed, hits on a raised ground."""
+    if picked.first <= token < picked.end:
+        alone = picked.end - picked.first == 1 and text.strip(" ") != ""
+        bare = text.lstrip(" ") if alone else text  # the cursor covers a word and not the blank before it
+        if len(bare) < len(text):
+            _add_run(runs, text[: len(text) - len(bare)], ink("gap3"))
+        _add_run(runs, bare, ink("ink", None, "r"))
+        return
+    hits = picked.search.within(token, offset, len(text), upto) if picked.search is not None else []
+    at = 0
+    for begin, end in hits:
+        if begin > at:
+            _add_run(runs, text[at:begin], how)
+        _add_run(runs, text[begin:end], ink("ink" if how.bg is not None else how.fg, "raised", how.style + "bu"))
+        at = end
+    if at < len(text):
+        _add_run(runs, text[at:], how)
+
+
 def token_ink(tokens: Tokens, i: int, colour: Colour) -> Ink:
     """How a token is drawn."""
     channel = tokens.channel[i]
     slant = "i" if channel == THINK else ""
+    if is_special(tokens.text[i]):
+        return ink("ground", "special")
     match colour:
         case "gap":
             step = tokens.step[i]
@@ -201,6 +268,7 @@ class PromptText:
             for token, text in pieces:
                 if token >= read and pen is None and text.startswith(" "):
                     pen = (y - top, sum(text_width(run) for run, _ in runs))
-                _add_run(runs, text, ink("gap3" if token < read else "faint"))
+                special = is_special(wrap.texts[token])
+                _add_run(runs, text, ink("ground", "special") if special else ink("gap3" if token < read else "faint"))
             made.append(PageRow(f"{pieces[0][0]:,}" if pieces else "", "faint", tuple(runs)))
         return Page(tuple(made), pen, rows)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final
 
 from phasetop.figures import clock
 from phasetop.session import Session
+from phasetop.tui import explain, turns
 from phasetop.tui.cells import Area, Part, fit
 from phasetop.tui.failure import Failure
 from phasetop.tui.frame import Frame
 from phasetop.tui.keys import LIVE
 from phasetop.tui.textpane import INTRO, gap_scale
+from phasetop.tui.view import Page
 from phasetop.visible import harmless
 
-Kind = Literal["help", "log", "error"]
+Kind = Page
 Line = tuple[Part, ...]
 
+TURNS_COLUMNS: Final = 88
 _EXPLAINED: Final = (
     ("latency.ttft_s", "first token"),
     ("rates.prefill_tok_per_s", "prefill"),
@@ -25,8 +28,38 @@ _EXPLAINED: Final = (
     ("latency.itl_ms", "gap"),
     ("kv.tokens", "KV tokens"),
     ("kv.context", "KV limit"),
+    ("kv.used_bytes", "KV bytes"),
 )
 """The figures of the view, by the paths that `Measures.unknown` and `.sources` have for them."""
+
+
+def paint(
+    kind: Kind, area: Area, frame: Frame, session: Session, failed: Mapping[str, Failure], top: int
+) -> dict[str, Failure]:
+    """Draw a page from its line ``top`` on; returns what failed in it."""
+    try:
+        match kind:
+            case "help":
+                paint_help(area, frame)
+            case "log":
+                paint_lines(area, "notices", log_lines(session, frame), top)
+            case "error":
+                paint_lines(area, "what failed", error_lines(failed), top)
+            case "turns":
+                turns.paint(area.area(1, 0, min(area.width - 2, TURNS_COLUMNS), area.height), frame)
+            case "info":
+                focus = "text" if frame.token is not None else frame.view.focus
+                paint_lines(area, explain.TITLES[focus], [(), *explain.lines(focus, frame)], top)
+            case "charts":
+                from phasetop.tui import charts  # plotext takes 100 ms to load
+
+                charts.paint(area, frame, session, top)
+    except Exception as error:
+        failure = Failure.of(error)
+        area.clear()
+        area.put(1, 0, f"! this page failed: {failure.kind} · e shows it", "ink")
+        return {kind: failure}
+    return {}
 
 
 def paint_help(area: Area, frame: Frame) -> None:
@@ -61,7 +94,6 @@ def figure_lines(frame: Frame) -> list[Line]:
         return [(("figures", "soft"), ("  none before the first request", "faint"))]
     lines: list[Line] = [
         ((f"{'times':<12}", "soft"), ("ours: when the bytes of each token reached this machine", "faint")),
-        ((f"{'KV bytes':<12}", "soft"), ("— ", "ink"), ("the layout of the model's cache is not known here yet", "faint")),
     ]
     for path, name in _EXPLAINED:
         why = _under(measures.unknown, path)

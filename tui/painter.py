@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from phasetop.tui import footer, gappane, header, headline, machinepane, rail, textpane, trace, turns
+from phasetop.tui import alone, footer, gappane, header, headline, machinepane, rail, textpane, trace, turns
 from phasetop.tui.cells import Area, Canvas
 from phasetop.tui.failure import Failure
 from phasetop.tui.frame import Frame
@@ -43,7 +43,8 @@ def paint(canvas: Canvas, frame: Frame, layout: Layout) -> dict[str, Failure]:
         area.clear()
         area.put(1 if rect.x == 0 else 0, 0, f"! this pane failed: {broken.kind} · e shows it", "ink")
 
-    screen: Screen = "ask" if frame.view.ask.focused else "live"
+    view = frame.view
+    screen: Screen = "search" if view.search is not None else "ask" if view.ask.focused else "live"
     pane("headline", layout.headline, lambda area: headline.paint(area, frame, layout))
     pane("header", layout.header, lambda area: header.paint(area, frame))
     lanes = layout.lanes
@@ -56,9 +57,10 @@ def paint(canvas: Canvas, frame: Frame, layout: Layout) -> dict[str, Failure]:
     pane("turns", layout.second_rail, lambda area: turns.paint(area, frame))
     pane("figures", layout.block, lambda area: rail.paint_block(area, frame))
     pane("figures", layout.strip, lambda area: rail.paint_strip(area, frame))
-    ask_at = layout.ask or (layout.notice if frame.view.ask.focused else None)
+    pane("figures", layout.alone, lambda area: alone.paint(area, frame, layout))
+    ask_at = layout.ask or (layout.notice if screen != "live" else None)
     if ask_at is not layout.notice:
         pane("notice", layout.notice, lambda area: footer.paint_notice(area, frame))
-    pane("ask", ask_at, lambda area: footer.paint_ask(area, frame))
+    pane("ask", ask_at, lambda area: footer.paint_search(area, frame) if view.search else footer.paint_ask(area, frame))
     pane("keys", layout.keys, lambda area: footer.paint_keys(area, frame, screen, message_here=ask_at is layout.notice))
     return failed

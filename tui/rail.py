@@ -102,29 +102,28 @@ def _server(frame: Frame) -> list[Figure]:
     return []
 
 
-def _paint_figure(area: Area, y: int, figure: Figure) -> None:
-    area.put(0, y, figure.name, "soft")
+def _paint_figure(area: Area, y: int, figure: Figure, *, focused: bool = False) -> None:
+    area.label(0, y, figure.name, focused=focused)
     area.right(17, y, figure.number)
     end = area.put(18, y, figure.unit, "soft")
     area.right(area.width, y, fit(figure.note, max(0, area.width - end - 1)), "faint")
 
 
-def paint(area: Area, frame: Frame) -> None:
+def paint(area: Area, frame: Frame, *, time_by_gap: bool = True) -> None:
     """The rail beside the text."""
     y = 0
     for figure in figures_of(frame):
-        _paint_figure(area, y, figure)
+        _paint_figure(area, y, figure, focused=y == 0 and frame.view.focus == "figures")
         y += 1
     y += 1
     if area.height >= y + 4:
-        kvgauge.paint_block(area.area(0, y, area.width, 4), frame)
-        y += 5
+        y += kvgauge.paint_block(area.area(0, y, area.width, area.height - y), frame) + 1
     for figure in _server(frame):
         if area.height > y:
             _paint_figure(area, y, figure)
     y += 2
-    if area.height >= y + 8 and any(n for n, _ in frame.tally):
-        _paint_time_by_gap(area.area(0, y, area.width, 8), frame)
+    if time_by_gap and area.height >= y + 8:
+        paint_time_by_gap(area.area(0, y, area.width, 8), frame)
 
 
 def paint_block(area: Area, frame: Frame) -> None:
@@ -156,12 +155,15 @@ def paint_strip(area: Area, frame: Frame) -> None:
         x = area.line(x, 1, (figure.name + " ", "soft"), figure.number, (f" {figure.unit}", "soft")) + 3
 
 
-def _paint_time_by_gap(area: Area, frame: Frame) -> None:
+def paint_time_by_gap(area: Area, frame: Frame) -> None:
     """What slow tokens cost: by step, how many gaps and their share of the time."""
     gaps = frame.measures.latency.gaps if frame.measures else None
+    area.put(0, 0, "time by gap", "soft")
     if gaps is None or gaps.p50 is None:
+        area.right(area.width, 0, "too few tokens yet" if frame.running else "too few tokens", "faint")
         return
-    area.line(0, 0, ("time by gap", "soft"), ("       gaps    time", "faint"))
+    area.right(22, 0, "gaps" if gaps.per == "token" else "chunks", "faint")
+    area.right(30, 0, "time", "faint")
     total = sum(ns for _, ns in frame.tally) or 1
     for step, (n, ns) in enumerate(frame.tally, 1):
         limit = GAP_LIMITS[min(step, len(GAP_LIMITS)) - 1] * gaps.p50 / 1e6

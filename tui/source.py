@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from phasetop.alternatives import Alternative
 from phasetop.session import Session
 
 
@@ -30,6 +31,10 @@ class Source(Protocol):
             PhasetopError: the session cannot be read on; the view ends and raises it again.
 
         """
+        ...
+
+    def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
+        """What each token of line ``i`` of request ``r`` could have been; empty where that was not told."""
         ...
 
     def now(self) -> int:
@@ -60,6 +65,14 @@ class Lifeline(Protocol):
 
     def set_key(self, key: str) -> None:
         """Give the server's API key, which it refused to answer without."""
+        ...
+
+    def mark(self, at: int, label: str) -> None:
+        """Leave a mark at a moment (ns since the anchor) in the session."""
+        ...
+
+    def want_logprobs(self, n: int) -> None:
+        """Ask for log-probabilities and ``n`` alternatives with each token, from the next request on."""
         ...
 
     def cancel(self, r: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from phasetop.figures import count
 from phasetop.pace import GAP_LIMITS, USUAL
 from phasetop.tui.cells import Area, Part
 from phasetop.tui.frame import Frame
@@ -45,19 +46,23 @@ def _rows(area: Area, frame: Frame, page: Page, gutter: int) -> None:
         y, column = page.pen
         phase = frame.measures.phases.running if frame.measures else None
         area.put(min(x + column, area.width - 1), y, "▌", ACCENT_OF[phase] if phase else "faint")
+    elif page.pen is not None and frame.ending is not None and frame.view.top is None:
+        y, column = page.pen
+        if x + column + len(frame.ending) + 3 <= area.width:
+            area.put(x + column + 1, y, frame.ending, "ground", "special")
 
 
 def _legend(area: Area, frame: Frame) -> None:
     if frame.page_kind != "reply":
-        x = area.line(1, 0, ("prompt", "soft"))
+        x = area.label(1, 0, "prompt", focused=frame.view.focus == "text")
         if frame.page.pen is not None:
             area.line(x, 0, ("   token  ", "faint"), ("read", "gap3"), ("   ▌", "prefill"), ("to come", "faint"))
         return
     match frame.view.colour:
         case "gap":
-            x = _gap_legend(area, frame)
+            _gap_legend(area, frame)
         case "probability":
-            x = area.line(1, 0, ("reply", "soft"), ("   probability  ", "faint"))
+            x = area.put(_head(area, frame), 0, "probability  ", "faint")
             if frame.has_probabilities:
                 scale: tuple[Part, ...] = (
                     ("> 0.9", "prob1"),
@@ -66,22 +71,39 @@ def _legend(area: Area, frame: Frame) -> None:
                     ("  0.1", "prob4"),
                     "  ",
                 )
-                x = area.line(x, 0, *scale, ("a gamble", "prob5", "u"))
+                area.line(x, 0, *scale, ("a gamble", "prob5", "u"))
+            elif frame.view.asked_for_probabilities:
+                area.line(x, 0, "—", ("  from the next turn on", "faint"))
             else:
-                x = area.line(x, 0, "—", ("  the server was not asked for it", "faint"))
+                area.line(x, 0, "—", ("  the server was not asked for it", "faint"))
         case "channel":
-            parts: tuple[Part, ...] = (("answer", "answer"), ("  thinking", "thinking", "i"), ("  tool call", "tool"))
-            x = area.line(1, 0, ("reply", "soft"), ("   channel  ", "faint"), *parts)
+            x = area.put(_head(area, frame), 0, "channel  ", "faint")
+            tokens = frame.measures.tokens if frame.measures is not None else None
+            named: tuple[tuple[str, Role, str, int | None], ...] = (
+                ("thinking", "thinking", "i", tokens.thinking if tokens else None),
+                ("answer", "answer", "", tokens.answer if tokens else None),
+                ("tool call", "tool", "", tokens.tool if tokens else None),
+            )
+            for name, role, style, n in named:
+                x = area.line(x, 0, (name, role, style), (f" {count(n)}  ", "faint"))
         case _:
-            x = area.line(1, 0, ("reply", "soft"))
+            _head(area, frame)
+
+
+def _head(area: Area, frame: Frame) -> int:
+    """``reply``, and what of it was left out; returns the column for what the colours mean."""
+    x = area.label(1, 0, "reply", focused=frame.view.focus == "text")
+    if frame.redacted:
+        tokens = frame.measures.tokens.output if frame.measures is not None else None
+        return area.put(x + 3, 0, f"{count(tokens)} tokens, text left out", "soft") + 3
+    return x + 3
 
 
 def _gap_legend(area: Area, frame: Frame) -> int:
     measures = frame.measures
     gaps = measures.latency.gaps if measures else None
     what = "gap a chunk ms" if gaps is not None and gaps.per == "chunk" else "gap ms"
-    x = area.line(1, 0, ("reply", "soft"), (f"   {what}  ", "faint"))
-    return gap_scale(area, x, 0, frame)
+    return gap_scale(area, area.put(_head(area, frame), 0, f"{what}  ", "faint"), 0, frame)
 
 
 def gap_scale(area: Area, x: int, y: int, frame: Frame) -> int:

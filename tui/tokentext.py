@@ -7,6 +7,7 @@ redacted one is drawn as dots, one a byte.
 from __future__ import annotations
 
 import codecs
+import re
 from typing import Final
 
 from phasetop import events as ev
@@ -32,6 +33,21 @@ def drawable(text: ev.Text) -> str:
             return text
         return harmless(text.replace("\r\n", "\n").replace("\t", TAB))
     return harmless(text.translate(_WIDTHS).replace("\r\n", "\n").replace("\t", TAB))
+
+
+_SPECIAL: Final = re.compile(
+    r"<\|[^<>|\n]{1,48}\|>|<｜[^<>\n]{1,48}｜>"  # <|im_end|> and its like
+    r"|</?(?:s|pad|unk|bos|eos|mask|think|start_of_turn|end_of_turn|tool_call|tool_response)>"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|THINK)\]"
+)
+
+
+def is_special(text: ev.Text) -> bool:
+    """Whether a token's whole text is the name of one of the tokens that mark a chat's structure.
+
+    The same characters as plain text would be several tokens.
+    """
+    return type(text) is str and text[:1] in ("<", "[") and _SPECIAL.fullmatch(text) is not None
 
 
 class TokenTexts:

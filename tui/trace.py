@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from phasetop.figures import UNKNOWN, seconds
-from phasetop.tui.cells import Area
-from phasetop.tui.frame import Frame, Trace
+from phasetop.tui.cells import Area, fit
+from phasetop.tui.frame import Frame
 from phasetop.tui.lanes import Cells, StallCells, ticks
 from phasetop.tui.layout import Layout
 from phasetop.tui.theme import AREA_OF, BAND_CHARS, Role
+from phasetop.tui.tracing import Trace
+from phasetop.visible import harmless
 
 
 def paint(area: Area, frame: Frame, layout: Layout) -> None:
@@ -15,7 +17,7 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
     plot = layout.plot
     assert plot is not None
     if plot.x > 1:
-        area.put(1, 0, "phases", "soft")
+        area.label(1, 0, "phases", focused=frame.view.focus == "trace")
     trace, values = frame.trace, layout.values_x
     if trace is None:
         if values is not None:
@@ -31,6 +33,8 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
         area.value(values, 0, *seconds(frame.elapsed_ns))
     if area.height > 1:
         _marks(area, 1, plot.x, plot.width, trace)
+        if trace.cursor_at is not None:
+            area.put(plot.x + trace.cursor_at, 1, "│", "soft")
 
 
 def _band(area: Area, x: int, band: Cells, stalls: tuple[StallCells, ...]) -> None:
@@ -64,7 +68,7 @@ def _free_stretch(band: Cells, stalls: tuple[StallCells, ...]) -> tuple[int, int
 def paint_ruler(area: Area, frame: Frame, layout: Layout) -> None:
     """The time axis."""
     if frame.trace is not None and layout.plot is not None:
-        for column, text in ticks(frame.trace.axis.span_ns, layout.plot.width):
+        for column, text in frame.trace.labels or ticks(frame.trace.axis.span_ns, layout.plot.width):
             area.put(layout.plot.x + column, 0, text, "faint")
 
 
@@ -74,7 +78,12 @@ def _marks(area: Area, y: int, x: int, columns: int, trace: Trace | None) -> Non
         return
     if trace.answer_at is not None and trace.answer_at < columns:
         area.put(x + trace.answer_at, y, "┊ answer", "faint")
-    taken = [False] * (columns + 16)
+    taken = [False] * (columns + 32)
+    for at, label in trace.marks:
+        text = fit(f"◆ {harmless(label, newlines=False)}", 14)
+        if not any(taken[max(0, at - 1) : at + len(text) + 1]):
+            taken[at : at + len(text)] = [True] * len(text)
+            area.put(x + at, y, text, "ink")
     for stall in sorted(trace.stalls, key=lambda each: -each.gap_ns):
         text = f"▲ {' '.join(seconds(stall.gap_ns)) if stall.gap_ns >= 10e9 else f'{stall.gap_ns / 1e6:,.0f} ms'}"
         at = stall.x0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from phasetop.figures import UNKNOWN, count, rate, seconds
 from phasetop.tui.cells import Area, Share
 from phasetop.tui.frame import Frame
 from phasetop.tui.kvgauge import about
 
-COLUMNS = (("prompt", 13), ("cached", 21), ("reply", 29), ("first", 36), ("decode", 45))
+WIDTH: Final = 46
+COLUMNS: Final = (("prompt", 13), ("cached", 21), ("reply", 29), ("first", 36), ("decode", 45))
 """Headings, and the columns that they and their figures end at."""
 
 

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
+from phasetop.alternatives import Alternative
+from phasetop.tui.layout import Pane
 from phasetop.tui.page import Colour
+
+Page = Literal["help", "log", "error", "turns", "info", "charts"]
+"""The pages that can lie over the view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,16 @@ class View:
         frozen: the cursor stands (and the stream goes on).
         top: the first row of the text that is shown; None follows the newest.
         turn: the request that is shown; None: the newest.
-        zoomed: the text has all the room.
+        focus: the pane that keys are about; None: the view as a whole.
+        zoom: the pane that has all the room.
+        sweep: the trace shows the last ten seconds.
+        token: the token line under the cursor, of the request that is shown.
+        anchor: the other end of a selection.
+        alternatives: what each token of that line could have been, as far as the server told.
+        pattern: what is searched for; "": nothing.
+        search: the search line while one types in it.
+        page: the page over the view.
+        asked_for_probabilities: the next turn brings log-probabilities.
         steers: there is a collector to ask and to cancel.
         kept: where the recording is kept; None: nowhere yet.
         title: the name of what is replayed or watched; None: one's own live session.
@@ -45,7 +60,16 @@ class View:
     frozen: bool = False
     top: int | None = None
     turn: int | None = None
-    zoomed: bool = False
+    focus: Pane | None = None
+    zoom: Pane | None = None
+    sweep: bool = False
+    token: int | None = None
+    anchor: int | None = None
+    alternatives: tuple[tuple[Alternative, ...], ...] = ()
+    pattern: str = ""
+    search: AskLine | None = None
+    page: Page | None = None
+    asked_for_probabilities: bool = False
     steers: bool = False
     kept: str | None = None
     title: str | None = None
@@ -53,3 +77,17 @@ class View:
     message: str | None = None
     ask: AskLine = field(default_factory=AskLine)
     remote: bool = False
+
+    @property
+    def zoomed(self) -> bool:
+        """Whether one pane has all the room."""
+        return self.zoom is not None
+
+    @property
+    def selection(self) -> tuple[int, int]:
+        """The tokens that are singled out, as [first, end): of the selection, or the one under the cursor."""
+        if self.token is None:
+            return (0, 0)
+        if self.anchor is None:
+            return (self.token, self.token + 1)
+        return (min(self.anchor, self.token), max(self.anchor, self.token) + 1)

@@ -144,6 +144,10 @@ class Wrap:
             row -= 1
         return max(0, row)
 
+    def start_of(self, row: int) -> tuple[int, int]:
+        """Where a row begins: a token, and the place in its text (its end: the token after it)."""
+        return self._token[row], self._offset[row]
+
     def row(self, row: int, upto: int | None = None) -> list[tuple[int, str]]:
         """The pieces of a row as (token, text), left to right, within the width; only of the first ``upto`` tokens."""
         upto = len(self.texts) if upto is None else min(upto, len(self.texts))

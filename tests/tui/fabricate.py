@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from phasetop import events as ev
+from phasetop.alternatives import Alternative, alternatives_of
 from phasetop.session import Session
 
 MS = 1_000_000
@@ -256,6 +257,11 @@ class Growing:
         """What is to come does not come."""
         del self._events[self._next :]
 
+    def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
+        """As the events have them."""
+        lines = [event for event in self._events if isinstance(event, ev.Tok) and event.r == r]
+        return alternatives_of(lines[i]) if i < len(lines) else ()
+
     def append(self, events: Iterable[ev.Event]) -> None:
         """More that is to come."""
         self._events += events
@@ -276,6 +282,10 @@ class Finished:
     def poll(self) -> bool:
         """Nothing comes any more."""
         return False
+
+    def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
+        """None are kept."""
+        return ()
 
 
 class Wire:
@@ -312,6 +322,16 @@ class Wire:
         self.said.append(("key", key))
         if self._source is not None:
             self._source.append([ev.Control(t=self._source.now(), op="set", ok=True)])
+
+    def mark(self, at: int, label: str) -> None:
+        """Leave a mark."""
+        self.said.append(("mark", (at, label)))
+        if self._source is not None:
+            self._source.append([ev.Mark(t=max(at, self._source.now()), at=at, label=label)])
+
+    def want_logprobs(self, n: int) -> None:
+        """From the next turn on."""
+        self.said.append(("logprobs", n))
 
     def cancel(self, r: int) -> None:
         """End a request."""

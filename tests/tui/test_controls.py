@@ -141,7 +141,7 @@ def test_colours_go_round() -> None:
 
 
 def test_where_there_is_no_legend_the_meaning_is_said() -> None:
-    desk = Desk(RUNNING, 2 * S)
+    desk = Desk(RUNNING, 2 * S, steers=False)
     desk.size = (80, 24)
     desk.draw()
     assert desk.press("c").message == "colours: probability, which the server was not asked for"

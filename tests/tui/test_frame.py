@@ -7,6 +7,7 @@ import pytest
 from phasetop import events as ev
 from phasetop.session import Session
 from phasetop.tui import frame as frames
+from phasetop.tui import tracing
 from phasetop.tui.facts import Notice
 from phasetop.tui.frame import Frame, FrameMaker
 from phasetop.tui.layout import Layout, layout
@@ -102,7 +103,7 @@ def test_an_error_in_one_part_harms_no_other(monkeypatch: pytest.MonkeyPatch) ->
     def broken(*_: object) -> None:
         raise KeyError("made to fail")
 
-    monkeypatch.setattr(frames, "place_bands", broken)
+    monkeypatch.setattr(tracing, "place_bands", broken)
     session = session_of(whole())
     frame = frame_of(session, 2 * S)
     assert set(frame.failed) == {"trace"}

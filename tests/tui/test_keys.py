@@ -19,7 +19,7 @@ NAMED = TYPED | {key.value for key in Keys} | set(REPLACED_KEYS.values()) | MODI
 
 @pytest.mark.parametrize("screen", TABLE)
 def test_no_key_has_two_meanings_in_one_situation(screen: Screen) -> None:
-    exclusive = {frozenset(("frozen", "unfrozen"))}
+    exclusive = {frozenset(("frozen", "unfrozen")), frozenset(("open", "running")), frozenset(("narrow", "wide"))}
     for one, other in itertools.combinations(TABLE[screen], 2):
         if set(one.names) & set(other.names):
             assert frozenset((one.when, other.when)) in exclusive
@@ -56,6 +56,6 @@ def test_out_of_its_situation_a_key_does_nothing() -> None:
 
 def test_everything_is_explained() -> None:
     explained = {name for key in TABLE["live"] if key.help for name in key.names}
-    paired = {"down", "pagedown", "home", "end", "j", "k", "g", "G", "upper_g", "ctrl+z"}
+    paired = {"down", "pagedown", "home", "end", "j", "k", "g", "G", "upper_g", "ctrl+z", "shift+tab"}
     for key in TABLE["live"]:
         assert set(key.names) <= explained | paired, key

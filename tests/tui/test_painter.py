@@ -50,7 +50,7 @@ def test_nothing_fails_at_any_size(
     plan = layout(*size)
     assert plan is not None
     plan = zoomed(plan) if zoom else plan
-    view = View(colour=colour, steers=True, zoomed=zoom, ask=AskLine("typed", 3, focused=zoom))  # type: ignore[arg-type]
+    view = View(colour=colour, steers=True, zoom="text" if zoom else None, ask=AskLine("typed", 3, focused=zoom))  # type: ignore[arg-type]
     frame = FrameMaker(SESSIONS[name]).frame(at_ms * MS, plan, view)
     assert paint(Canvas(*size, look), frame, plan) == {}
 
@@ -72,7 +72,7 @@ def test_hostile_text_is_harmless_wherever_it_stands() -> None:
 
 
 def test_a_pane_that_fails_says_so_and_the_rest_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ValueError("made to fail")
 
     monkeypatch.setattr(machinepane, "paint_lane", broken)

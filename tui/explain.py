@@ -1,0 +1,171 @@
+"""What the focused pane shows: each figure with its source, how it is computed, and why it is a dash if it is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from phasetop.figures import UNKNOWN, count, memory, milliseconds, rate, seconds
+from phasetop.metrics import Measures
+from phasetop.pace import GAP_LIMITS
+from phasetop.tui.cells import Part
+from phasetop.tui.frame import Frame
+from phasetop.tui.layout import Pane
+from phasetop.tui.tokenfacts import token_lines
+from phasetop.visible import harmless
+
+Line = tuple[Part, ...]
+Row = tuple[str, str, str, str, str]
+"""Name, number, unit, the path that `Measures` has for it, how it is computed."""
+
+TITLES: Final[dict[Pane | None, str]] = {
+    None: "the figures, and where they are from",
+    "trace": "the trace",
+    "text": "the text",
+    "figures": "the figures, and where they are from",
+    "kv": "the KV cache",
+    "machine": "the machine",
+}
+_BANDS: Final = {
+    "queue": "sent → headers, where headers mean that a slot took it",
+    "waiting": "sent → first token, where nothing tells what it waits for",
+    "load": "sent → the server is ready with the model",
+    "prefill": "the prompt is read: until the first token",
+    "decode": "first token → last token",
+    "finish": "last token → end of the reply",
+}
+
+
+def lines(pane: Pane | None, frame: Frame) -> list[Line]:
+    """The lines for a pane; None: the figures."""
+    measures = frame.measures
+    if pane == "machine":
+        return _machine(frame)
+    if measures is None:
+        return [(("no request yet", "faint"),)]
+    match pane:
+        case "trace":
+            rows = _trace(measures)
+        case "text":
+            return token_lines(frame.token, _median(measures)) if frame.token is not None else _text()
+        case "kv":
+            rows = _kv(measures)
+        case _:
+            rows = _figures(measures)
+    return [line for row in rows for line in _lines(row, measures)]
+
+
+def _lines(row: Row, measures: Measures) -> list[Line]:
+    """Name, figure and source in one line, how it is computed in the next."""
+    name, number, unit, path, how = row
+    why, source = under(measures.unknown, path), under(measures.sources, path)
+    head: list[Part] = [(f"{name:<14}", "soft"), (f"{number:>9}", "ink"), (f" {unit:<6}", "soft")]
+    if number == UNKNOWN:
+        head.append((clean(why or "not known yet"), "faint"))
+    elif source is not None:
+        head.append((clean(source), "faint"))
+    else:
+        head.append(("our clock" if path.startswith(("latency", "phases", "rates")) else "", "faint"))
+    return [tuple(head), ((" " * 24 + " " + how, "faint"),)]
+
+
+def under(reasons: Mapping[str, str], path: str) -> str | None:
+    """What is said of a path, or of a prefix of it."""
+    while path:
+        if path in reasons:
+            return reasons[path]
+        path = path.rpartition(".")[0]
+    return None
+
+
+def clean(text: str) -> str:
+    """A text from elsewhere, on one line and harmless."""
+    return harmless(" ".join(text.split()), newlines=False)
+
+
+def _median(measures: Measures) -> float | None:
+    return measures.latency.gaps.p50
+
+
+def _trace(measures: Measures) -> list[Row]:
+    rows: list[Row] = []
+    for band in measures.phases.bands:
+        number, unit = seconds(band.t1 - band.t0)
+        rows.append((band.phase, number, unit, f"phases.{band.phase}_s", _BANDS[band.phase]))
+    gaps = measures.latency.gaps
+    what = "between chunks, each of which may bring several tokens" if gaps.per == "chunk" else "between two tokens"
+    for name, value in (("gap p50", gaps.p50), ("gap p95", gaps.p95), ("gap p99", gaps.p99), ("gap max", gaps.max)):
+        rows.append((name, milliseconds(value), "ms", f"latency.itl_ms.{name[4:]}", f"time {what}"))
+    stalls = measures.latency.stalls
+    limit = f"gaps over {GAP_LIMITS[-1]:g} × the median before them, and 30 ms at least"
+    rows.append(("stalls", count(stalls), "", "latency.stalls", limit))
+    return rows
+
+
+def _figures(measures: Measures) -> list[Row]:
+    latency, rates, tokens = measures.latency, measures.rates, measures.tokens
+    return [
+        ("first token", *seconds(latency.ttft_ns), "latency.ttft_s", "sent → first token of any channel"),
+        ("first answer", *seconds(latency.first_answer_ns), "latency.first_answer_s", "sent → first of the answer"),
+        (
+            "prefill",
+            rate(rates.prefill_per_s),
+            "tok/s",
+            "rates.prefill_tok_per_s",
+            "(prompt − cached) ÷ time of the prefill",
+        ),
+        ("prompt", count(tokens.prompt), "tokens", "tokens.prompt", "cached + computed"),
+        ("cached", count(tokens.cached), "tokens", "tokens.cached", "of the prompt, from the server's prompt cache"),
+        (
+            "decode",
+            rate(rates.decode_per_s),
+            "tok/s",
+            "rates.decode_tok_per_s",
+            "tokens after the first ÷ first to last token",
+        ),
+        ("reply", count(tokens.output), "tokens", "tokens.output", "thinking + answer + tool calls"),
+        ("gap", milliseconds(latency.gaps.p50), "ms", "latency.itl_ms.p50", "median time between tokens"),
+    ]
+
+
+def _kv(measures: Measures) -> list[Row]:
+    kv = measures.kv
+    rows: list[Row] = [
+        ("cells", count(kv.tokens), "tokens", "kv.tokens", "of this request: prompt + reply"),
+        ("context", count(kv.context), "tokens", "kv.context", "what one request can use"),
+        ("in use", *memory(kv.used_bytes), "kv.used_bytes", "cells × bytes a cell, of every cache"),
+        ("allocated", *memory(kv.allocated_bytes), "kv.allocated_bytes", "all cells of all slots, used or not"),
+        (
+            "next token",
+            *memory(kv.next_token_bytes),
+            "kv.next_token_bytes",
+            "a full window's cells are used again: it adds less",
+        ),
+    ]
+    left = UNKNOWN if kv.full_in_s is None else f"{kv.full_in_s:,.0f}"
+    rows.append(("full in", left, "s", "kv.full_in_s", "(context − cells) ÷ decode rate"))
+    return rows
+
+
+def _text() -> list[Line]:
+    """No token is under the cursor: what the colours mean, and how to get there."""
+    steps = " ".join(f"{limit:g}" for limit in GAP_LIMITS)
+    return [
+        (("← → ↑ ↓ put a cursor on a token; i then explains that token.", "soft"),),
+        (("", "faint"),),
+        ((f"{'gap':<14}", "soft"), (f"steps at {steps} × the turn's median gap before the token", "faint")),
+        ((f"{'stall':<14}", "soft"), (f"over {GAP_LIMITS[-1]:g} × the median, and 30 ms at least", "faint")),
+        ((f"{'probability':<14}", "soft"), ("exp of the log-probability that the server told", "faint")),
+        ((f"{'channel':<14}", "soft"), ("answer, thinking, tool call, as the server parts them", "faint")),
+    ]
+
+
+def _machine(frame: Frame) -> list[Line]:
+    made: list[Line] = []
+    for lane in frame.lanes:
+        head: list[Part] = [(f"{lane.label:<14}", "soft"), (f"{lane.number:>9}", "ink"), (f" {lane.unit:<6}", "soft")]
+        head.append((f"{lane.note}" if lane.number == UNKNOWN or lane.stale else lane.source, "faint"))
+        made.append(tuple(head))
+        full = f"full height is all {lane.full.removeprefix('of ')}" if lane.full else "how much there is, nobody tells"
+        made.append(((" " * 25 + f"mean of the second before; {full}", "faint"),))
+    return made or [(("no counters here", "faint"),)]
