@@ -101,6 +101,7 @@ class Collector:
             "mark": self._mark,
             "discover": self._discover,
             "get": self._get,
+            "launch": self._launch,
         }.get(op)
         if op == "stop":
             self.answer(op, number)
@@ -278,6 +279,14 @@ class Collector:
             self.answer("discover", command.get("id"))
 
         self._spawn(look, "discover")
+
+    def _launch(self, command: Command) -> None:
+        from phasetop.backends.launch import launch
+
+        what = str(command.get("what"))
+        pid = launch(what)
+        self._recorder.notice("launched", f"started {what} (process {pid}); it goes on when phasetop ends")
+        self.answer("launch", command.get("id"))
 
     def _get(self, command: Command) -> None:
         from phasetop.backends.fetch import fetch, is_file

@@ -15,6 +15,7 @@ from phasetop.backends import ollama
 from phasetop.backends.embedded import available, find_small_model
 from phasetop.backends.endpoint import Endpoint, json_of
 from phasetop.backends.identified import decode_models, is_named, load_state
+from phasetop.backends.launch import COMMANDS, is_installed
 from phasetop.backends.locality import is_local
 from phasetop.backends.ollama_model import is_listed_as, loaded_of, shown
 from phasetop.backends.recorder import Recorder
@@ -95,7 +96,7 @@ def _look(recorder: Recorder, kind: str, url: str) -> Iterator[ev.Event]:
     try:
         found = _ollamas(endpoint) if kind == "ollama" else _llama_servers(endpoint)
     except httpx.HTTPError:
-        yield ev.Finding(t=recorder.now(), name=name, state="off", text=f"nothing answers at {base}", url=base)
+        yield _off(recorder.now(), name, base)
         return
     if found is None:
         yield ev.Finding(t=recorder.now(), name=name, state="limited", text=f"{base} is no {name} that answers", url=base)
@@ -107,6 +108,15 @@ def _look(recorder: Recorder, kind: str, url: str) -> Iterator[ev.Event]:
         yield ev.Model(t=recorder.now(), m=recorder.new_id("m"), v=v, **keys)
     many = f"{len(models)} model{'' if len(models) == 1 else 's'}"
     yield ev.Finding(t=recorder.now(), name=name, state="ok", text=f"{base}: {many}", url=base, v=v)
+
+
+def _off(t: int, name: str, base: str) -> ev.Finding:
+    """Nobody answers: whether it is installed, and what to do then."""
+    where = base.removeprefix("http://")
+    if not is_installed(name):
+        return ev.Finding(t=t, name=name, state="missing", text=f"not at {where}, not in PATH", url=base)
+    todo = "o starts it" if name in COMMANDS and is_local(base) else None
+    return ev.Finding(t=t, name=name, state="off", text="installed but not running", url=base, todo=todo)
 
 
 _Listed = tuple[str | None, list[dict[str, Any]]]

@@ -34,17 +34,6 @@ def option(*names: str, **kwargs: Any) -> Callable[[F], F]:
     return click.option(*names, **kwargs)
 
 
-@click.group(context_settings=CONTEXT, invoke_without_command=True)
-@click.version_option(__version__, prog_name="phasetop")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-@click.pass_context
-def phasetop(context: click.Context, /, debug: bool) -> None:
-    """A live profiler for local LLM inference: where the time of a generation goes, and why."""
-    context.ensure_object(dict)["debug"] = debug
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
-
-
 def _display_options(command: F) -> F:
     """How the live view looks; the same for every command that has one."""
     options = [
@@ -57,6 +46,28 @@ def _display_options(command: F) -> F:
     for each in reversed(options):
         command = each(command)
     return command
+
+
+@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.version_option(__version__, prog_name="phasetop")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@_display_options
+@click.pass_context
+def phasetop(context: click.Context, /, debug: bool, **given: Any) -> None:
+    """A live profiler for local LLM inference: where the time of a generation goes, and why.
+
+    Alone, at a terminal, it shows what can be run or opened from here.
+    """
+    context.ensure_object(dict)["debug"] = debug
+    if context.invoked_subcommand is None:
+        from phasetop import run as running
+
+        if not running.has_terminal():
+            click.echo(context.get_help())
+            return
+        from phasetop.display import display_of
+
+        context.exit(running.start(display_of(given)))
 
 
 def _run_options(command: F) -> F:

@@ -232,6 +232,10 @@ class Lifeline:
         """Fetch a model (``backend`` "ollama": pull it there); progress comes as `task` events."""
         return self._send(op="get", model=model, backend=backend)
 
+    def launch(self, what: str) -> int:
+        """Start a server that is installed and does not run; it outlives the session."""
+        return self._send(op="launch", what=what)
+
     def stop(self) -> int:
         """End the running requests and the session; the collector leaves by itself."""
         return self._send(op="stop")

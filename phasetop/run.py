@@ -44,6 +44,13 @@ def run(wanted: Plan) -> int:
     return run_view(lifeline, wanted)
 
 
+def start(display: Display) -> int:
+    """The start screen; returns the exit status. The caller sees to it that there is a terminal."""
+    from phasetop.live import start_view
+
+    return start_view(display)
+
+
 def replay(name: str, *, as_json: str | None, plain: bool, display: Display | None = None) -> int:
     """Open a recording at its end.
 

@@ -1,0 +1,89 @@
+"""What this machine's own files offer to look at: sessions that run now, and the newest recordings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from phasetop import events as ev
+from phasetop import places
+
+_HEAD_BYTES: Final = 1 << 16
+"""The names of server and model stand within so much of a session's beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSession:
+    """A session that is being written: its file, the model it runs on, and when it began (wall clock, ns)."""
+
+    path: Path
+    model: str | None
+    began_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A kept session: its file, what it is called, when it was written last (s since the epoch), its size."""
+
+    path: Path
+    name: str
+    when_s: float
+    size_bytes: int
+
+
+def live_sessions(but: str | None = None) -> list[LiveSession]:
+    """The sessions of this machine that run and have a server, newest first; ``but``: the id of one's own."""
+    found: list[LiveSession] = []
+    for path in _newest(places.live_folder(), f"*{places.SUFFIX}"):
+        if path.stem != but and places.is_live(path):
+            known = _head(path)
+            if known is not None:
+                found.append(known)
+    return found
+
+
+def recordings(limit: int = 20) -> list[Recording]:
+    """The newest recordings."""
+    found: list[Recording] = []
+    for path in _newest(places.recordings_folder(), f"*{places.SUFFIX}*")[:limit]:
+        try:
+            state = path.stat()
+        except OSError:
+            continue
+        name = path.name.removesuffix(".gz").removesuffix(places.SUFFIX)
+        found.append(Recording(path, name, state.st_mtime, state.st_size))
+    return found
+
+
+def _newest(folder: Path, pattern: str) -> list[Path]:
+    try:
+        dated = [(path.stat().st_mtime, path) for path in folder.glob(pattern)]
+    except OSError:
+        return []
+    return [path for _, path in sorted(dated, reverse=True)]
+
+
+def _head(path: Path) -> LiveSession | None:
+    """What the first lines tell; None where no server is known, so that there is nothing to watch."""
+    try:
+        with path.open("rb") as file:
+            lines = file.read(_HEAD_BYTES).split(b"\n")
+    except OSError:
+        return None
+    began, model, served = None, None, False
+    for line in lines[:-1]:
+        try:
+            event = ev.decode_lean(line)
+        except ev.BadLine:
+            continue
+        match event:
+            case ev.Hello(kind="observe"):
+                return None
+            case ev.Hello():
+                began = event.anchor.wall
+            case ev.Server():
+                served = True
+            case ev.Model():
+                model = event.name or model
+    return LiveSession(path, model, began) if served else None

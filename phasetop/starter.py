@@ -1,0 +1,138 @@
+"""What `phasetop` alone begins with: it looks around, and begins what was chosen. `phasetop.tui.start.Starter`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from phasetop import places
+from phasetop.display import Display
+from phasetop.faults import PhasetopError
+from phasetop.keeper import Keeper
+from phasetop.lifeline import Lifeline, Start
+from phasetop.live import LiveSource, Recorded, Watched
+from phasetop.nearby import LiveSession, Recording, live_sessions, recordings
+from phasetop.offers import Looked, Offer, looked_at, offers
+from phasetop.plan import Plan
+from phasetop.recording import load, settle
+from phasetop.session import Session
+
+_FOLDERS_S: Final = 2.0
+"""The folders are looked at so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What was chosen, as a view shows it; ``asking``: the ask line has the keys."""
+
+    source: LiveSource | Recorded | Watched
+    lifeline: Keeper | None
+    title: str | None
+    asking: bool
+
+
+class Starter:
+    """Looks around with a collector of its own, which ends when something is begun."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._lifeline = Lifeline(Start(target=None, argv=["start"], kind="observe"))
+        self._looking = {self._lifeline.discover()}
+        self._fetching: int | None = None
+        self._live: list[LiveSession] = []
+        self._kept: list[Recording] = []
+        self._folders_at = float("-inf")
+        self.run: Lifeline | None = None  # what was begun
+
+    @property
+    def session(self) -> Session:
+        """What the looking around found."""
+        return self._lifeline.follower.session
+
+    @property
+    def looking(self) -> bool:
+        """Whether an answer is still to come."""
+        return bool(self._looking)
+
+    def poll(self) -> bool:
+        """Take what came; True when something did."""
+        came = self._lifeline.follower.poll()
+        if came:
+            self._looking -= {c.id for c in self.session.controls.items if c.op == "discover" and c.id is not None}
+            self._follow_fetch()
+        if time.monotonic() - self._folders_at >= _FOLDERS_S:
+            self._folders_at = time.monotonic()
+            before = (self._live, self._kept)
+            self._live, self._kept = live_sessions(but=self._lifeline.session_id), recordings()
+            came = came or before != (self._live, self._kept)
+        return came
+
+    def _follow_fetch(self) -> None:
+        """When the model has come, look again: it is an offer then."""
+        if self._fetching is None:
+            return
+        task = next((c.task for c in self.session.controls.items if c.id == self._fetching and c.op == "get"), None)
+        last = next((each for each in reversed(self.session.tasks.items) if each.task == task), None)
+        if task is not None and last is not None and last.state != "run":
+            self._fetching = None
+            self.look_again()
+
+    def offers(self) -> tuple[Offer, ...]:
+        """What can be begun, the obvious first."""
+        return offers(self.session, self._live, self._kept, time.time())
+
+    def looked_at(self) -> tuple[Looked, ...]:
+        """Where was looked, and what was there."""
+        return looked_at(self.session)
+
+    def look_again(self) -> None:
+        """Look around once more."""
+        self._folders_at = float("-inf")
+        self._looking.add(self._lifeline.discover())
+
+    def launch(self) -> None:
+        """Start the server that is installed but does not run."""
+        self._lifeline.launch("ollama")
+
+    def fetch(self) -> None:
+        """Fetch the embedded engine's model."""
+        if self._fetching is None:
+            self._fetching = self._lifeline.get("smollm2")
+
+    def begin(self, offer: Offer, prompt: str | None) -> Begun:
+        """Begin what was chosen, with a prompt if one was typed.
+
+        Raises:
+            PhasetopError: it cannot be begun.
+        """
+        if offer.path is not None:
+            begun = self._open(offer)
+        else:
+            start = Start(target=offer.target, argv=["run", offer.name], engine=offer.engine)
+            plan = Plan(start=start, api="chat", display=self._display)
+            self.run = Lifeline(start)
+            keeper = Keeper(self.run, plan)
+            if prompt:
+                keeper.ask(prompt)
+            begun = Begun(LiveSource(self.run), keeper, None, not prompt)
+        self._lifeline.stop()
+        return begun
+
+    def _open(self, offer: Offer) -> Begun:
+        assert offer.path is not None
+        if offer.kind == "live":
+            return Begun(Watched(offer.path), None, f"watching {offer.path.stem[:8]}", False)
+        try:
+            session = load(offer.path)
+        except OSError as error:
+            raise PhasetopError(f"{offer.name}: {(error.strerror or str(error)).lower()}") from None
+        if session.bye is None and not places.is_live(offer.path):
+            settle(session, session.last_t, "collector-died")
+        return Begun(Recorded(session), None, offer.path.name, False)
+
+    def close(self) -> None:
+        """Part from the collectors; never hangs."""
+        self._lifeline.close()
+        if self.run is not None:
+            self.run.close()
