@@ -10,6 +10,7 @@ from textual.keys import REPLACED_KEYS, Keys, _character_to_key
 
 from phasetop.tui.controls import Controls
 from phasetop.tui.keys import TABLE, Screen, When, lookup, row_of
+from phasetop.tui.start import StartControls
 
 ALL: frozenset[When] = frozenset(get_args(When)) - {"frozen"}
 TYPED = {_character_to_key(chr(code)) for code in range(33, 127)}
@@ -28,7 +29,7 @@ def test_no_key_has_two_meanings_in_one_situation(screen: Screen) -> None:
 @pytest.mark.parametrize("screen", TABLE)
 def test_every_key_does_something_and_has_a_name_that_textual_knows(screen: Screen) -> None:
     for key in TABLE[screen]:
-        assert key.does == "edit" or hasattr(Controls, f"do_{key.does}"), key
+        assert key.does == "edit" or hasattr(StartControls if screen == "start" else Controls, f"do_{key.does}"), key
         for name in key.names:
             assert len(name) == 1 or name in NAMED or name == "upper_g", name
 
