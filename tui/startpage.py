@@ -108,7 +108,7 @@ def _body(area: Area, picture: StartPicture, terminal: str) -> None:
         few = min(n, max(1, area.height - 1))
     intro = room >= len(INTRO) + 1 and not picture.more
     room -= (len(INTRO) + 2) * intro
-    if few < n and not picture.more:
+    if 0 < few < n and not picture.more:
         more = max(0, min(n - few, room - 1))
         few, room = few + more, room - more
     y = 0

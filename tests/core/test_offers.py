@@ -62,7 +62,7 @@ def test_what_is_loaded_comes_first_then_the_embedded_model_then_what_runs() -> 
     assert made[0].note == "Q4_K_M, loaded"
     assert made[1].engine == {"file": None, "settings": {}}
     assert made[2].note == "for 2 min"
-    assert made[4].note == "0.05 MB, 2 h ago"
+    assert made[4].note == "48 kB, 2 h ago"
 
 
 def test_a_server_that_went_away_offers_nothing_any_more() -> None:
