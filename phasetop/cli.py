@@ -170,6 +170,7 @@ class _WithServerOptions(click.Command):
 @option("--max-context", "largest", is_flag=True, help="How much context fits into --memory, beside the weights.")
 @option("--memory", metavar="SIZE", help="24GiB, 24GB; left out: the GPU's, where nvidia-smi tells it.")
 @option("--weights", metavar="SIZE", help="What the weights take, where no file tells it.")
+@option("--api-key", envvar=["PHASETOP_API_KEY", "LLAMA_API_KEY"], help="The key of a server that is asked.")
 @option("--no-plot", "with_plot", flag_value=False, default=True, help="The tables alone.")
 @option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
 @click.pass_context

@@ -19,6 +19,7 @@ from phasetop import known_models, model_store
 from phasetop.faults import EXIT_OK, PhasetopError, UsageError
 from phasetop.kv_report import Study, kv_object, study
 from phasetop.model_metadata import Metadata, from_file
+from phasetop.output import print_utf8, say
 from phasetop.server_options import Found, cache_options, looks_like, read_given
 from phasetop.visible import harmless
 
@@ -43,6 +44,7 @@ def kv(
     memory: str | None = None,
     weights: str | None = None,
     with_plot: bool = True,
+    api_key: str | None = None,
 ) -> int:
     """Print what a model's cache takes; returns the exit status.
 
@@ -54,6 +56,7 @@ def kv(
         largest: how much context fits into `memory`.
         memory: such as ``24GiB``; None: that of the GPU, where nvidia-smi tells it.
         weights: what the model's weights take, where that is not known otherwise.
+        api_key: of the server that is asked.
         with_plot: a plot under the table.
 
     Raises:
@@ -63,13 +66,13 @@ def kv(
     given = read_given(words, os.environ)
     for word in words:
         if (meant := looks_like(word)) is not None:
-            print(f"phasetop: {harmless(word, newlines=False)} is passed over: is {meant} meant?", file=sys.stderr)
+            say(f"{word} is passed over: is {meant} meant?")
     memory_bytes = read_size("--memory", memory) if memory is not None else None
     if memory_bytes is None and (largest or as_json is None):
         memory_bytes = gpu_memory_bytes()
     if largest and memory_bytes is None:
         raise UsageError("--max-context needs --memory, such as --memory 24GiB: no GPU tells its own here")
-    metadata, running = describe(model, given)
+    metadata, running = describe(model, given, api_key)
     options = given.options() if running is None else cache_options(running.values, running.sources)
     metadata = replace(metadata, hparams={**metadata.hparams, **given.overrides})
     if weights is not None:
@@ -78,7 +81,7 @@ def kv(
     done = study(metadata, options, n_past=fill, memory_bytes=memory_bytes, largest=largest)
     if as_json is not None:
         text = msgspec.json.encode(kv_object(done))
-        print((text if as_json == "compact" else msgspec.json.format(text, indent=2)).decode())
+        print_utf8((text if as_json == "compact" else msgspec.json.format(text, indent=2)).decode())
         return EXIT_OK
     _print(done, with_plot=with_plot)
     return EXIT_OK
@@ -87,16 +90,16 @@ def kv(
 def _print(done: Study, *, with_plot: bool) -> None:
     from phasetop.kv_text import lines, plot
 
-    for line in lines(done):
+    width = max(40, shutil.get_terminal_size((80, 24)).columns)
+    for line in lines(done, width):
         print(harmless(line, newlines=False))
     if with_plot:
-        width = shutil.get_terminal_size((80, 24)).columns
         drawn = plot(done, width, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
         if drawn:
             print(f"\n{drawn}")
 
 
-def describe(model: str | None, given: Found) -> tuple[Metadata, Found | None]:
+def describe(model: str | None, given: Found, api_key: str | None = None) -> tuple[Metadata, Found | None]:
     """The model that is meant, and the options of the server where it runs (with those given on top).
 
     Raises:
@@ -108,7 +111,7 @@ def describe(model: str | None, given: Found) -> tuple[Metadata, Found | None]:
         listed = ", ".join(known_models.KNOWN)
         raise UsageError(f"which model? Give a .gguf file, a server's URL, or one of {listed}")
     if "://" in name:
-        return _running(name, None, given)
+        return _running(name, None, given, api_key)
     path = Path(name).expanduser()
     if name.lower().endswith(".gguf") or path.is_file():
         return from_file(path), None
@@ -116,14 +119,14 @@ def describe(model: str | None, given: Found) -> tuple[Metadata, Found | None]:
         return known.metadata(), None
     if (file := model_store.find(name)) is not None:
         return from_file(file), None
-    return _running(None, name, given)
+    return _running(None, name, given, api_key)
 
 
-def _running(url: str | None, name: str | None, given: Found) -> tuple[Metadata, Found]:
+def _running(url: str | None, name: str | None, given: Found, api_key: str | None) -> tuple[Metadata, Found]:
     """A model that a server has: the collector asks it."""
     from phasetop.lifeline import Lifeline, Start, Target
 
-    lifeline = Lifeline(Start(target=Target(None, url, name), argv=["kv"]))
+    lifeline = Lifeline(Start(target=Target(None, url, name), argv=["kv"], api_key=api_key))
     follower = lifeline.follower
     end = time.monotonic() + ASK_S
     try:

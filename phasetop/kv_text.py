@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -17,8 +18,16 @@ _MARKS: Final = {"f16": "f", "q8_0": "8", "q4_0": "4"}
 """What draws a line where there are no colours to tell them apart."""
 
 
-def lines(study: Study) -> Iterator[str]:
-    """The text, a line each; names in it are not made harmless yet."""
+def lines(study: Study, width: int = 80) -> Iterator[str]:
+    """The text, a line each, prose wrapped at ``width``; names in it are not made harmless yet."""
+    for line in _lines(study):
+        if len(line) <= width or "  " in line[LABEL:]:  # a row of a table has its columns apart
+            yield line
+        else:
+            yield from textwrap.wrap(line, width, subsequent_indent=" " * LABEL, break_on_hyphens=False)
+
+
+def _lines(study: Study) -> Iterator[str]:
     yield from _model(study)
     yield ""
     yield from _server(study)
@@ -143,15 +152,15 @@ def _caches(study: Study) -> Iterator[str]:
     if found.kind == "none":
         yield _row("cache", f"none: {found.arch} looks at a whole text at once")
         return
-    columns = f"{'layers':>7}{'cells':>10}{'streams':>9}{'K a layer':>11}{'V a layer':>11}{'a token':>13}{'all':>12}"
+    columns = f"{'layers':>7}{'cells':>10}{'streams':>8}{'K a layer':>10}{'V a layer':>10}{'a token':>13}{'all':>12}"
     yield f"{'cache':<{LABEL}}{columns}"
     for cache in found.caches:
         if cache.layers:
             yield _cache(cache)
     if found.state_bytes:
-        yield f"{'state':<{LABEL}}{'':>61}{_amount(found.state_bytes):>12}"
+        yield f"{'state':<{LABEL}}{'':>58}{_amount(found.state_bytes):>12}"
     if len([cache for cache in found.caches if cache.layers]) + bool(found.state_bytes) > 1:
-        yield f"{'all':<{LABEL}}{'':>48}{f'{bytes_per_token(found):,} B':>13}{_amount(found.total_bytes):>12}"
+        yield f"{'all':<{LABEL}}{'':>45}{f'{bytes_per_token(found):,} B':>13}{_amount(found.total_bytes):>12}"
     windows = [cache for cache in found.caches if cache.window is not None and cache.layers]
     if windows:
         dense = next_token_bytes(found, max(cache.cells for cache in windows))
@@ -166,7 +175,7 @@ def _cache(cache: Cache) -> str:
 
     a_token = f"{cache.cell_bytes / cache.ratio:,.0f} B"
     return (
-        f"{cache.name:<{LABEL}}{len(cache.layers):>7}{count(cache.cells):>10}{cache.streams:>9}{widths(1):>11}{widths(2):>11}"
+        f"{cache.name:<{LABEL}}{len(cache.layers):>7}{count(cache.cells):>10}{cache.streams:>8}{widths(1):>10}{widths(2):>10}"
         f"{a_token:>13}{_amount(cache.total_bytes):>12}"
     )
 
