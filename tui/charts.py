@@ -1,12 +1,396 @@
-"""The charts."""
+"""The charts page: how gaps are spread, how the rate falls with depth, the prefill by batches, the KV cache over time.
+
+plotext draws the points; axes, labels and colours are the view's own. It takes a tenth of a second to load, and so this
+module is imported when the page is opened.
+"""
 
 from __future__ import annotations
 
-from phasetop.session import Session
-from phasetop.tui.cells import Area
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil, floor, log10
+from typing import Final, Literal
+
+import plotext
+
+from phasetop.counts import Kv
+from phasetop.figures import count, rate
+from phasetop.pace import GAP_LIMITS, step_of
+from phasetop.session import Run, Session
+from phasetop.tui.cells import Area, fit
 from phasetop.tui.frame import Frame
+from phasetop.tui.lanes import SECOND_NS, batches_of
+from phasetop.tui.pacing import beat
+from phasetop.tui.theme import GAP_ROLES, Role
+
+REFRESH_NS: Final = 2 * SECOND_NS
+"""While a request runs the charts are drawn anew so often."""
+BOTH_FROM: Final = 100
+"""Below so many columns there is one chart at a time."""
+GUTTER: Final = 8
+_BINS: Final = 40
+_POINTS: Final = 400
+Kind = Literal["dots", "line"]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points of one colour."""
+
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    role: Role
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What one chart shows; without series ``why`` says why."""
+
+    title: str
+    note: str = ""
+    why: str = ""
+    x: tuple[float, float] = (0.0, 1.0)
+    y: tuple[float, float] = (0.0, 1.0)
+    x_labels: tuple[tuple[float, str], ...] = ()
+    y_labels: tuple[tuple[float, str], ...] = ()
+    series: tuple[Series, ...] = ()
+    bars: tuple[tuple[float, float, Role], ...] = ()  # middle, height, colour; all as wide as ``bar_width``
+    bar_width: float = 1.0
+    upright: tuple[tuple[float, Role], ...] = ()  # lines from top to bottom
+    level: float | None = None  # a line from left to right: a limit
 
 
 def paint(area: Area, frame: Frame, session: Session, first: int) -> None:
-    """Draw them."""
-    area.put(1, 0, "charts" if frame and session and first >= 0 else "", "soft")
+    """Draw all four in a grid, or the one whose number is ``first`` where there is no room for a grid."""
+    run = session.runs.get(frame.r) if frame.r is not None else None
+    if run is None or frame.measures is None:
+        area.line(1, 0, ("charts", "soft"), ("  —  no request yet", "faint"))
+        return
+    at = beat(frame.cursor, REFRESH_NS) if frame.running else frame.cursor
+    made = charts_of(run, at if at >= frame.measures.phases.start else frame.cursor, frame)
+    if area.width < BOTH_FROM:
+        n = first % len(made)
+        draw(area.area(1, 0, area.width - 2 - 8, area.height - 1), made[n])
+        area.right(area.width - 1, 0, f"{n + 1} of {len(made)}", "faint")
+        return
+    width, height = (area.width - 2 - 4) // 2, (area.height - 2) // 2
+    for n, chart in enumerate(made):
+        draw(area.area(1 + n % 2 * (width + 4), n // 2 * (height + 1), width, height), chart)
+
+
+def charts_of(run: Run, at: int, frame: Frame) -> tuple[Chart, ...]:
+    """The four charts of a request as of a moment."""
+    assert frame.measures is not None
+    lines, kv, prompt = run.tokens.index(at), frame.measures.kv, frame.measures.tokens.prompt
+    return (
+        gap_chart(tuple(gap for gap in run.tokens.gap_ns[:lines] if gap > 0)),
+        depth_chart(run, lines, prompt),
+        prefill_chart(run, at),
+        kv_chart(run, at, lines, prompt, kv),
+    )
+
+
+# ---- what they show
+
+
+@lru_cache(8)
+def gap_chart(gaps_ns: tuple[int, ...]) -> Chart:
+    """How often each gap came: columns of equal width on a log axis, with the limits of the steps."""
+    title = "gaps"
+    if len(gaps_ns) < 2:
+        return Chart(title, why="too few tokens yet")
+    ordered = sorted(gaps_ns)
+    median = ordered[len(ordered) // 2]
+    low, high = log10(ordered[0] / 1e6), log10(ordered[-1] / 1e6)
+    low, high = min(low, log10(median / 1e6) - 0.5), max(high, log10(median / 1e6) + 1.0)
+    width = (high - low) / _BINS
+    heights = [0] * _BINS
+    for gap in ordered:
+        heights[min(_BINS - 1, int((log10(gap / 1e6) - low) / width))] += 1
+    middles = [low + (i + 0.5) * width for i in range(_BINS)]
+    bars = tuple(
+        (x, float(n), GAP_ROLES[step_of(int(10**x * 1e6), median)]) for x, n in zip(middles, heights, strict=True) if n
+    )
+    limits = [log10(limit * median / 1e6) for limit in GAP_LIMITS]
+    top = _nice(max(heights))
+    return Chart(
+        title,
+        f"{len(gaps_ns):,} by length; lines: the colours' steps",
+        x=(low, high),
+        y=(0.0, top),
+        x_labels=_with_unit(
+            [(x, f"{10**x:.2g}" if 10**x < 100 else f"{10**x:,.0f}") for x in limits if low <= x <= high], "ms"
+        ),
+        y_labels=_scale(top, lambda n: f"{n:,.0f}"),
+        bars=bars,
+        bar_width=width,
+        upright=tuple((x, "rule") for x in limits if low <= x <= high),
+    )
+
+
+def depth_chart(run: Run, lines: int, prompt: int | None) -> Chart:
+    """The reply's rate over how many tokens are in the context: the mean over each of up to forty stretches."""
+    title = "decode rate over depth"
+    tokens, begin = run.tokens, run.tokens.first
+    if begin < 0 or lines - begin < 16:
+        return Chart(title, why="too few tokens yet")
+    n = min(_BINS, (lines - begin - 1) // 4)
+    edges = [begin + (lines - 1 - begin) * i // n for i in range(n + 1)]
+    start = prompt or 0
+    points = []
+    for a, b in pairwise(edges):
+        made, took_ns = tokens.count[b] - tokens.count[a], tokens.t[b] - tokens.t[a]
+        if took_ns > 0:
+            points.append((start + (tokens.count[a] + tokens.count[b]) / 2, made * 1e9 / took_ns))
+    if not points:
+        return Chart(title, why="all tokens came in one read")
+    top = _nice(max(y for _, y in points))
+    low, high = float(start), float(start + tokens.count[lines - 1])
+    mean = (tokens.count[lines - 1] - tokens.count[begin]) * 1e9 / max(1, tokens.t[lines - 1] - tokens.t[begin])
+    return Chart(
+        title,
+        f"tok/s, mean {rate(mean)}" + ("" if prompt is not None else "; the prompt's length is not known"),
+        x=(low, high),
+        y=(0.0, top),
+        x_labels=_ends(low, high, "tokens deep"),
+        y_labels=_scale(top, lambda v: f"{v:,.0f}" if top >= 10 else f"{v:.1f}"),
+        series=(_series(points, "decode", "line"),),
+    )
+
+
+def prefill_chart(run: Run, at: int) -> Chart:
+    """The prompt by batches: tok/s of each over how deep it was, and the fit time a token = a + b · depth."""
+    title = "prefill rate a batch"
+    seen = [p for p in run.progress.items if p.t <= at]
+    batches = batches_of((p.t, p.done) for p in seen)
+    if not batches:
+        why = "the server does not tell how far it is" if len(seen) < 2 else "one batch, begun before it was told"
+        return Chart(title, why=why)
+    points: list[tuple[float, float]] = []
+    depth, done = 0.0, {p.t: p.done for p in seen}
+    for batch in batches:
+        depth = (done[batch.t0] + done[batch.t1]) / 2
+        points.append((depth, batch.per_s))
+    last = float(seen[-1].total or max(done.values()))
+    first = float(seen[0].cached or min(done.values()))
+    top = _nice(max(y for _, y in points))
+    fitted = fit_line([(x, 1 / y) for x, y in points])
+    series = [_series(points, "prefill", "dots")]
+    note = "tok/s"
+    if fitted is not None:
+        base, slope = fitted
+        xs = [first + (last - first) * i / 60 for i in range(61)]
+        curve = [(x, 1 / (base + slope * x)) for x in xs if base + slope * x > 0]
+        series.insert(0, _series([(x, y) for x, y in curve if y <= top], "prefill_area", "line"))
+        if slope > 0:
+            note = f"tok/s; fit: half as fast at {base / slope:,.0f} deep"
+    return Chart(
+        title,
+        note,
+        x=(first, max(last, first + 1)),
+        y=(0.0, top),
+        x_labels=_ends(first, max(last, first + 1), "tokens deep"),
+        y_labels=_scale(top, lambda v: f"{v:,.0f}"),
+        series=tuple(series),
+    )
+
+
+def kv_chart(run: Run, at: int, lines: int, prompt: int | None, kv: Kv) -> Chart:
+    """The tokens in the cache over the time of the request, with the limit."""
+    title = "KV cache over time"
+    start = run.states.items[0].t if run.states.items else run.info.first_t
+    tokens, context, bytes_per_token = run.tokens, kv.context, kv.bytes_per_token
+    points = [((p.t - start) / 1e9, float(p.done)) for p in run.progress.items if p.t <= at]
+    before = prompt if prompt is not None else int(points[-1][1]) if points else None
+    if before is None:
+        return Chart(title, why="the length of the prompt is not known")
+    step = max(1, lines // _POINTS)
+    points += [((tokens.t[i] - start) / 1e9, float(before + tokens.count[i])) for i in range(0, lines, step)]
+    if not points:
+        return Chart(title, why="nothing is read yet")
+    if lines:
+        points.append(((tokens.t[lines - 1] - start) / 1e9, float(before + tokens.count[lines - 1])))
+    most = points[-1][1]
+    limit = float(context) if context is not None and most > context / 20 else None
+    top = _nice(max(most, limit or 0.0))
+    end = max(points[-1][0], 0.001)
+    note = "tokens" + ("" if context is None else f" of {context:,}")
+    if bytes_per_token:
+        note += f", {bytes_per_token / 1024:,.3g} KiB each"
+    first = bisect_right([x for x, _ in points], ((tokens.t[0] - start) / 1e9) if lines else end)
+    series = [_series(points[:first], "prefill", "line"), _series(points[max(0, first - 1) :], "decode", "line")]
+    return Chart(
+        title,
+        note,
+        x=(0.0, end),
+        y=(0.0, top),
+        x_labels=((0.0, "0"), (end / 2, f"{end / 2:.3g}"), (end, f"{end:.3g} s")),
+        y_labels=_scale(top, lambda v: f"{v:,.0f}"),
+        series=tuple(each for each in series if each.xs),
+        level=limit,
+    )
+
+
+def fit_line(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
+    """The least-squares line (value at 0, slope) through at least three points of different x; None without."""
+    n = len(points)
+    if n < 3:
+        return None
+    mx, my = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
+    spread = sum((x - mx) ** 2 for x, _ in points)
+    if spread <= 0:
+        return None
+    slope = sum((x - mx) * (y - my) for x, y in points) / spread
+    return my - slope * mx, slope
+
+
+def _nice(value: float) -> float:
+    """The smallest of 1, 2, 3, 4, 5, 6, 8, 10 × a power of ten that reaches a value."""
+    value = max(value, 1e-3)
+    power = 10.0 ** floor(log10(value))
+    return power * next(n for n in (1, 2, 3, 4, 5, 6, 8, 10) if n * power >= value * 0.999999)
+
+
+def _scale(top: float, words: Callable[[float], str]) -> tuple[tuple[float, str], ...]:
+    return ((0.0, "0"), (top / 2, words(top / 2)), (top, words(top)))
+
+
+def _ends(low: float, high: float, unit: str) -> tuple[tuple[float, str], ...]:
+    return _with_unit([(x, count(round(x))) for x in (low, (low + high) / 2, high)], unit)
+
+
+def _with_unit(labels: list[tuple[float, str]], unit: str) -> tuple[tuple[float, str], ...]:
+    """The last label says the unit of all."""
+    return (*labels[:-1], *((x, f"{text} {unit}") for x, text in labels[-1:]))
+
+
+def _series(points: Sequence[tuple[float, float]], role: Role, kind: Kind) -> Series:
+    """Points as a series: of very many every so-manieth, and the last."""
+    step = max(1, ceil(len(points) / _POINTS))
+    kept = [*points[::step], *points[-1:]] if step > 1 else points
+    return Series(tuple(x for x, _ in kept), tuple(y for _, y in kept), role, kind)
+
+
+# ---- drawing
+
+
+def draw(area: Area, chart: Chart) -> None:
+    """One chart: title and note, labels at the left and below, the points between them."""
+    x = area.put(0, 0, chart.title, "soft")
+    if chart.why:
+        area.put(x + 3, 0, fit(f"—  {chart.why}", max(0, area.width - x - 3)), "faint")
+        return
+    area.put(x + 3, 0, fit(chart.note, max(0, area.width - x - 3)), "faint")
+    left, width, height = GUTTER, area.width - GUTTER, area.height - 3
+    if width < 10 or height < 3:
+        return
+    plot = area.area(left, 1, width, height)
+    for at, role in chart.upright:
+        for y in range(height):
+            plot.put(_cell(at, chart.x, width), y, "│", role)
+    if chart.level is not None:
+        plot.put(0, height - 1 - _cell(chart.level, chart.y, height), "·" * width, "faint")
+    if chart.bars:
+        _bars(plot, chart)
+    for series in chart.series:
+        rows = points(series.xs, series.ys, width, height, chart.x, chart.y, series.kind)
+        for y, row in enumerate(rows[:height]):
+            _over(plot, y, row[:width], series.role)
+    plot_base = area.area(left, 1 + height, width, 1)
+    plot_base.put(0, 0, "─" * width, "rule")
+    for value, text in chart.y_labels:
+        area.right(left - 1, 1 + height - 1 - _cell(value, chart.y, height), text, "faint")
+    end = -2
+    for value, text in chart.x_labels:
+        at = min(max(0, _cell(value, chart.x, width) - len(text) // 2), width - len(text))
+        if at > end + 1:
+            area.put(left + at, 2 + height, text, "faint")
+            end = at + len(text)
+
+
+def _bars(plot: Area, chart: Chart) -> None:
+    """Columns, each in its colour."""
+    heights = tuple(height for _, height, _ in chart.bars)
+    rows = columns(tuple(x for x, _, _ in chart.bars), heights, plot.width, plot.height, chart.x, chart.y)
+    roles: list[Role | None] = [None] * plot.width
+    for x, _, role in chart.bars:
+        first = _cell(x - chart.bar_width / 2, chart.x, plot.width)
+        last = _cell(x + chart.bar_width / 2, chart.x, plot.width)
+        for column in range(first, last + 1):
+            if roles[column] is None:
+                roles[column] = role
+    for y, row in enumerate(rows[: plot.height]):
+        for column, char in enumerate(row[: plot.width]):
+            its = roles[column]
+            if char not in " \u2800" and its is not None:  # columns of no height have a foot: leave it out
+                plot.put(column, y, char, its)
+
+
+def _over(plot: Area, y: int, row: str, role: Role) -> None:
+    """A row of points over what is there; where nothing is, nothing changes."""
+    for column, char in enumerate(row):
+        if char not in " \u2800":
+            plot.put(column, y, char, role)
+
+
+def _cell(value: float, axis: tuple[float, float], cells: int) -> int:
+    """The cell that a value falls into."""
+    low, high = axis
+    return min(cells - 1, max(0, int((value - low) / (high - low) * cells)))
+
+
+def _figure(width: int, height: int) -> object:
+    """Plotext's one figure, empty: without axes, frame, colours and ticks."""
+    plotext.terminal.limit(False, False)
+    figure = plotext.figure
+    figure.clear()
+    figure.plot_size(width, height)
+    figure.theme("colorless")
+    figure.axes(False)
+    return figure
+
+
+def _built(figure: object, x: tuple[float, float], y: tuple[float, float]) -> tuple[str, ...]:
+    for name, (low, high) in (("x", x), ("y", y)):
+        ruler = figure.ruler(name)  # type: ignore[attr-defined]
+        ruler.ticks([], [])
+        ruler.lim(low, high)
+    rows = str(figure.build().string(colorless=True)).split("\n")  # type: ignore[attr-defined]
+    figure.clear()  # type: ignore[attr-defined]
+    return tuple(rows)
+
+
+@lru_cache(16)
+def points(
+    xs: tuple[float, ...],
+    ys: tuple[float, ...],
+    width: int,
+    height: int,
+    x: tuple[float, float],
+    y: tuple[float, float],
+    kind: Kind,
+) -> tuple[str, ...]:
+    """Points, or the line through them, as rows of braille."""
+    figure = _figure(width, height)
+    signal = figure.signal(list(xs), list(ys), marker="braille")  # type: ignore[attr-defined]
+    figure.draw(signal.lines() if kind == "line" else signal)  # type: ignore[attr-defined]
+    return _built(figure, x, y)
+
+
+@lru_cache(8)
+def columns(
+    xs: tuple[float, ...],
+    heights: tuple[float, ...],
+    width: int,
+    height: int,
+    x: tuple[float, float],
+    y: tuple[float, float],
+) -> tuple[str, ...]:
+    """Columns standing on the axis, as rows of braille."""
+    figure = _figure(width, height)
+    figure.draw(figure.bar(list(xs), list(heights), width=1, marker="braille", _reset_ticks=False))  # type: ignore[attr-defined]
+    return _built(figure, x, y)

@@ -31,7 +31,7 @@ def situation(frame: Frame) -> frozenset[When]:
     if is_open(view):
         cases.add("open")
     cases.add("wide" if frame.wide else "narrow")
-    if view.page == "charts":
+    if view.page == "charts" and not frame.wide:
         cases.add("charts")
     if view.failed:
         cases.add("failed")

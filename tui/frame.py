@@ -131,14 +131,15 @@ class FrameMaker:
         trace = None
         lanes: tuple[Lane, ...] = ()
         token = view.token if view.token is not None and view.token < upto else None
+        shown = Window(Axis(phases.start, SECOND_NS, 0))
         if layout.plot is not None:
             shown = window(phases, cursor, layout.plot.width, sweep=view.sweep)
             trace = self._part("trace", lambda: self._trace(run, measures, phases, shown, upto, layout, token), None)
-            if layout.lane_rows:
-                server, areas = session.server_of(run, cursor), phases.end
-                of = server.v if server else None
-                at = areas if phases.running is None else beat(cursor, MACHINE_NS)
-                lanes = self._part("machine", lambda: self._tracer.lanes(session, shown, at, areas, of), ())
+        if layout.header is not None:  # its figures stand elsewhere, too
+            server, areas = session.server_of(run, cursor), phases.end
+            of = server.v if server else None
+            at = areas if phases.running is None else beat(cursor, MACHINE_NS)
+            lanes = self._part("machine", lambda: self._tracer.lanes(session, shown, at, areas, of), ())
         kind: Literal["prompt", "reply"] = "reply" if upto else "prompt"
         page = self._part("text", lambda: self._page(run, measures, upto, layout, view), Page())
         return Frame(
@@ -161,7 +162,7 @@ class FrameMaker:
             error=None,
             has_probabilities=upto > 0 and not all(isnan(p) for p in run.tokens.logp[max(0, upto - 8) : upto]),
             history=self._part("turns", lambda: self._history(runs, cursor, layout, view), ()),
-            tally=self._tracer.tally(run.r),
+            tally=self._part("figures", lambda: self._tracer.tally(run, upto), ()),
             failed=self._failed,
             upto=upto,
             wide=layout.rail is not None,

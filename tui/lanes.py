@@ -181,7 +181,7 @@ class Dots:
 class GapLane:
     """The gap lane, kept up as tokens come: a dot a gap, on a log axis, its cell's step the slowest in it."""
 
-    __slots__ = ("_counts", "_dots", "_floor_ms", "_floor_of", "_key", "_made", "_sums", "_upto")
+    __slots__ = ("_dots", "_floor_ms", "_floor_of", "_key", "_made", "_upto")
 
     def __init__(self) -> None:
         self._key: tuple[Axis, int, float] | None = None
@@ -190,12 +190,6 @@ class GapLane:
         self._floor_ms = 4.0
         self._floor_of = -1
         self._made: tuple[DotRow, ...] | None = None
-        self._counts = [0] * (STALL + 1)
-        self._sums = [0] * (STALL + 1)
-
-    def tally(self) -> tuple[tuple[int, int], ...]:
-        """By step 1 to 7: how many gaps, and their sum in ns."""
-        return tuple(zip(self._counts[1:], self._sums[1:], strict=True))
 
     @property
     def floor_ms(self) -> float:
@@ -219,19 +213,38 @@ class GapLane:
             self._floor_ms = floor
             self._upto = bisect_left(tokens.t, axis.start)
             self._made = None
-            self._counts = [0] * (STALL + 1)
-            self._sums = [0] * (STALL + 1)
         if upto > self._upto or self._made is None:
             t, gap_ns, step, add = tokens.t, tokens.gap_ns, tokens.step, self._dots.add
             for i in range(self._upto, upto):
                 gap = gap_ns[i]
                 if gap > 0:
                     add(t[i] - axis.start, log10(gap / 1e6 / floor) / GAP_DECADES, step[i])
-                    self._counts[step[i]] += 1
-                    self._sums[step[i]] += gap
             self._upto = upto
             self._made = self._dots.cells()
         return self._made
+
+
+class GapTally:
+    """How many gaps of each step there were and how long they took together, counted as they come."""
+
+    __slots__ = ("_counts", "_sums", "_upto")
+
+    def __init__(self) -> None:
+        self._upto = 0
+        self._counts = [0] * (STALL + 1)
+        self._sums = [0] * (STALL + 1)
+
+    def update(self, tokens: Tokens, upto: int) -> tuple[tuple[int, int], ...]:
+        """Of the first ``upto`` lines: by step 1 to 7 how many gaps, and their sum in ns."""
+        if upto < self._upto:
+            self._upto, self._counts, self._sums = 0, [0] * (STALL + 1), [0] * (STALL + 1)
+        counts, sums, gap_ns, step = self._counts, self._sums, tokens.gap_ns, tokens.step
+        for i in range(self._upto, upto):
+            if gap_ns[i] > 0:
+                counts[step[i]] += 1
+                sums[step[i]] += gap_ns[i]
+        self._upto = upto
+        return tuple(zip(counts[1:], sums[1:], strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ def paint(canvas: Canvas, frame: Frame, layout: Layout) -> dict[str, Failure]:
     pane("phases", lanes.get("phases"), lambda area: trace.paint(area, frame, layout))
     pane("gap", lanes.get("gap"), lambda area: gappane.paint(area, frame, layout))
     pane("machine", lanes.get("machine"), lambda area: machinepane.paint(area, frame, layout))
+    pane("cursor", layout.trace, lambda area: trace.paint_cursor(area, frame, layout))
     pane("ruler", lanes.get("ruler"), lambda area: trace.paint_ruler(area, frame, layout))
     pane("text", layout.text, lambda area: textpane.paint(area, frame, layout))
     pane("figures", layout.rail, lambda area: rail.paint(area, frame))

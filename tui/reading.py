@@ -117,6 +117,11 @@ class Reading(Choices):
         else:
             self._move_row(step, select=True)
 
+    def _show_text(self) -> None:
+        """Where another pane has all the room, take it back: this is about the text."""
+        if self._view.zoom not in (None, "text"):
+            self._view = replace(self._view, zoom=None)
+
     def _move(self, step: int, *, select: bool = False) -> None:
         """Move the cursor by tokens; the first time it stands on the newest token."""
         if self.shown is None or not self.shown.upto:
@@ -216,6 +221,7 @@ class Reading(Choices):
         """Show a moment: its turn, and the cursor on its token."""
         runs = list(self._source.session.runs)
         turn = None if point.r == runs[-1] else point.r
+        self._show_text()
         self._view = replace(self._view, turn=turn, token=None, anchor=None)
         self._at_t, self._pending = point.t, (point.r, point.token)
         self.arrive()
@@ -237,6 +243,7 @@ class Reading(Choices):
     def do_search(self) -> None:
         """Type what to look for."""
         self._line = LineEdit()
+        self._show_text()
         self.changed = True
 
     @property

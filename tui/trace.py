@@ -33,8 +33,6 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
         area.value(values, 0, *seconds(frame.elapsed_ns))
     if area.height > 1:
         _marks(area, 1, plot.x, plot.width, trace)
-        if trace.cursor_at is not None:
-            area.put(plot.x + trace.cursor_at, 1, "│", "soft")
 
 
 def _band(area: Area, x: int, band: Cells, stalls: tuple[StallCells, ...]) -> None:
@@ -65,6 +63,15 @@ def _free_stretch(band: Cells, stalls: tuple[StallCells, ...]) -> tuple[int, int
     return best
 
 
+def paint_cursor(area: Area, frame: Frame, layout: Layout) -> None:
+    """A thin line through the lanes at the token under the cursor."""
+    plot, trace = layout.plot, frame.trace
+    if plot is None or trace is None or trace.cursor_at is None or not layout.marks:
+        return
+    for y in range(1, area.height - layout.ruler):
+        area.put(plot.x + trace.cursor_at, y, "│", "soft")
+
+
 def paint_ruler(area: Area, frame: Frame, layout: Layout) -> None:
     """The time axis."""
     if frame.trace is not None and layout.plot is not None:
@@ -76,8 +83,6 @@ def _marks(area: Area, y: int, x: int, columns: int, trace: Trace | None) -> Non
     """Under the band: how long stalls were (of two that collide the longer), and where thinking ended."""
     if trace is None:
         return
-    if trace.answer_at is not None and trace.answer_at < columns:
-        area.put(x + trace.answer_at, y, "┊ answer", "faint")
     taken = [False] * (columns + 32)
     for at, label in trace.marks:
         text = fit(f"◆ {harmless(label, newlines=False)}", 14)
@@ -91,3 +96,6 @@ def _marks(area: Area, y: int, x: int, columns: int, trace: Trace | None) -> Non
             continue
         taken[at : at + len(text)] = [True] * len(text)
         area.put(x + at, y, text, "stall")
+    if trace.answer_at is not None and not taken[trace.answer_at]:
+        whole = not any(taken[trace.answer_at : trace.answer_at + 9])
+        area.put(x + trace.answer_at, y, "┊ answer" if whole else "┊", "faint")

@@ -20,6 +20,7 @@ from phasetop.tui.lanes import (
     Cells,
     DotRow,
     GapLane,
+    GapTally,
     StallCells,
     axis_ns,
     batch_cells,
@@ -80,16 +81,17 @@ def window(phases: Phases, cursor: int, columns: int, *, sweep: bool) -> Window:
 class Tracer:
     """Keeps what would be dear to compute again: dots, and final columns of samples."""
 
-    __slots__ = ("_gaps", "_machines", "_swept")
+    __slots__ = ("_gaps", "_machines", "_swept", "_tallies")
 
     def __init__(self) -> None:
         self._gaps: dict[int, GapLane] = {}  # on the whole axis, a request
         self._swept: dict[tuple[int, int], GapLane] = {}  # a request and a window
+        self._tallies: dict[int, GapTally] = {}
         self._machines = (Machine(), Machine())
 
-    def tally(self, r: int) -> tuple[tuple[int, int], ...]:
-        """By step 1 to 7: how many gaps of a request that was traced, and their sum in ns."""
-        return self._gaps[r].tally() if r in self._gaps else ()
+    def tally(self, run: Run, upto: int) -> tuple[tuple[int, int], ...]:
+        """By step 1 to 7: how many gaps of a request's first ``upto`` token lines, and their sum in ns."""
+        return self._tallies.setdefault(run.r, GapTally()).update(run.tokens, upto)
 
     def lanes(self, session: Session, shown: Window, at: int, areas: int, server: int | None) -> tuple[Lane, ...]:
         """The machine's lanes: areas up to the moment ``areas``, figures of the second before ``at``; ``server``: whose."""
@@ -115,11 +117,9 @@ class Tracer:
         token: int | None,
     ) -> Trace:
         """The lanes of the first ``upto`` token lines; ``token`` is under the cursor."""
-        whole = self._gaps.setdefault(run.r, GapLane())
         if shown.before is None:
-            return _one(session, run, measures, phases, shown.axis, upto, rows, token, whole)
-        # the tally is of the whole request
-        whole.update(run.tokens, upto, Axis(phases.start, axis_ns(max(phases.wall_ns, 1)), shown.axis.columns), max(1, rows))
+            lane = self._gaps.setdefault(run.r, GapLane())
+            return _one(session, run, measures, phases, shown.axis, upto, rows, token, lane)
         new = _one(session, run, measures, phases, shown.axis, upto, rows, token, self._lane(run.r, shown.axis))
         earlier = min(upto, bisect_left(run.tokens.t, shown.axis.start))
         old = _one(session, run, measures, phases, shown.before, earlier, rows, token, self._lane(run.r, shown.before))

@@ -89,7 +89,12 @@ def test_a_lane_that_grows_equals_one_made_at_once(gaps: list[int], data: st.Dat
         growing.update(tokens, upto, axis, 3)
     fresh = GapLane()
     assert growing.update(tokens, len(times), axis, 3) == fresh.update(tokens, len(times), axis, 3)
-    assert growing.tally() == fresh.tally()
+    tally = lanes.GapTally()
+    for upto in (len(times) // 2, len(times)):
+        counted = tally.update(tokens, upto)
+    assert counted == lanes.GapTally().update(tokens, len(times))
+    assert sum(n for n, _ in counted) == len(gaps)
+    assert tally.update(tokens, 1) == ((0, 0),) * 7
     assert growing.update(tokens, 1, axis, 3) == GapLane().update(tokens, 1, axis, 3)  # and back
 
 
