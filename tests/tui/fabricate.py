@@ -394,6 +394,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--finished", action="store_true", help="show it at its end")
     parser.add_argument("--watch", action="store_true", help="without a lifeline")
     parser.add_argument("--theme")
+    parser.add_argument("--ascii", action="store_true")
+    parser.add_argument("--no-mouse", action="store_true")
     parser.add_argument("--hostile", action="store_true", help="a reply that would drive the terminal")
     parser.add_argument("--fail", help="let a pane fail: a function of phasetop.tui, as module.name")
     return parser.parse_args()
@@ -413,9 +415,14 @@ def main() -> int:
     if given.hostile:
         turn.texts = [HOSTILE[i : i + 3] for i in range(0, len(HOSTILE), 3)]
     events = scripted(given.state, turn, given.rate)
-    options = Options(theme=given.theme)
+    options = Options(
+        theme=given.theme,
+        ascii=True if given.ascii else None,
+        mouse=False if given.no_mouse else None,
+        title="fabricated.phasetop" if given.finished else None,
+    )
     if given.finished:
-        return view(Finished(session_of(events)), options=Options(theme=given.theme, title="fabricated.phasetop"))
+        return view(Finished(session_of(events)), options=options)
     source = Growing(events)
     return view(source, lifeline=None if given.watch else Wire(source), options=options)
 

@@ -36,6 +36,7 @@ class Terminal:
         env: the whole environment.
         ground: what OSC 11 answers, ``r/g/b`` in hexadecimal; None: nothing.
         answers: False: a terminal that answers nothing at all.
+        late_s: so long after a question its answer comes (while the terminal is pumped).
 
     """
 
@@ -47,7 +48,10 @@ class Terminal:
         env: Mapping[str, str] | None = None,
         ground: str | None = "0f0f/1414/1919",
         answers: bool = True,
+        late_s: float = 0.0,
     ) -> None:
+        self._late_s = late_s
+        self._to_come: list[tuple[float, bytes]] = []
         self.raw = bytearray()
         self.screen = pyte.Screen(*size)
         self._stream = pyte.ByteStream(self.screen)
@@ -91,8 +95,12 @@ class Terminal:
         """Read for at most so long; False when the command has ended."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
+            while self._to_come and self._to_come[0][0] <= time.monotonic():
+                os.write(self.fd, self._to_come.pop(0)[1])
+            if self._to_come:
+                left = min(left, max(0.0, self._to_come[0][0] - time.monotonic()))
             if not select.select([self.fd], [], [], left)[0]:
-                return True
+                continue
             try:
                 data = os.read(self.fd, 65536)
             except OSError:
@@ -163,11 +171,17 @@ class Terminal:
             return
         for asked in _ASKED.findall(data):
             if asked.startswith(b"\x1b]11") and self._ground:
-                os.write(self.fd, f"\x1b]11;rgb:{self._ground}\x1b\\".encode())
+                self._say(f"\x1b]11;rgb:{self._ground}\x1b\\".encode())
             elif asked == b"\x1b[c":
-                os.write(self.fd, b"\x1b[?62;22c")
+                self._say(b"\x1b[?62;22c")
             elif asked == b"\x1b[6n":
-                os.write(self.fd, f"\x1b[{self.screen.cursor.y + 1};{self.screen.cursor.x + 1}R".encode())
+                self._say(f"\x1b[{self.screen.cursor.y + 1};{self.screen.cursor.x + 1}R".encode())
+
+    def _say(self, answer: bytes) -> None:
+        if self._late_s:
+            self._to_come.append((time.monotonic() + self._late_s, answer))
+        else:
+            os.write(self.fd, answer)
 
 
 def _known(match: re.Match[bytes]) -> bytes:
