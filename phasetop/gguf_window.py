@@ -1,4 +1,4 @@
-"""A file read forwards in pieces of a MiB: numbers, texts, and arrays of strings that are passed over quickly.
+"""A file read forwards in pieces of 256 KiB: numbers, texts, and arrays of strings that are passed over quickly.
 
 Each read is checked against the file's size first, so that nothing is allocated that the file cannot hold.
 """
@@ -13,22 +13,22 @@ from typing import BinaryIO, Final
 
 from phasetop.faults import PhasetopError
 
-_CHUNK: Final = 1 << 20
+_CHUNK: Final = 1 << 18
 NUMBERS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """Code of a number's type in the file → its code for struct."""
 SIZES: Final = {kind: Struct(f"<{code}").size for kind, code in NUMBERS.items()}
 _BLOCK: Final = 256
+
+
+def _short(length: int) -> bytes:
+    """The pattern of a string of so many bytes as it lies in a file: its length in eight bytes, then its text."""
+    return rb"\x%02x\0\0\0\0\0\0\0" % length + (b"." * length if length < 12 else rb".{%d}" % length)
+
+
 _SHORT: Final = re.compile(
-    # Strings of a vocabulary as they lie in the file, a length below 64 in eight bytes and then the text; the usual lengths
-    # stand first. One match passes over a whole block, at 40 ns a string; reading each length takes 70.
-    rb"(?s:%s){%d}+"
-    % (
-        b"|".join(
-            rb"\x%02x\0\0\0\0\0\0\0.{%d}" % (length, length)
-            for length in (5, 6, 4, 7, 8, 3, 9, 2, 10, 11, 12, 1, *range(13, 64), 0)
-        ),
-        _BLOCK,
-    )
+    # One match passes over a block of a vocabulary's strings, at 40 ns a string; to read each length takes 70. What is not
+    # in it (longer strings, other byte orders, the end of what is in memory) goes the slow way. The usual lengths are first.
+    rb"(?s:%s){%d}+" % (b"|".join(map(_short, (5, 6, 4, 7, 8, 3, 9, 2, 10, 11, 12, 1, *range(13, 64), 0))), _BLOCK)
 )
 
 
@@ -38,7 +38,7 @@ class GgufError(PhasetopError):
 
 @dataclass(slots=True)
 class Window:
-    """A part of the file in memory, a MiB at a time, with what is to be read next.
+    """A part of the file in memory, with what is to be read next.
 
     Attributes:
         place: what is being read, for errors.
