@@ -49,7 +49,7 @@ class Line:
         return 0
 
 
-def keeper(line: Line, **plan: Any) -> Keeper:
+def keeper(line: Line, *, redact: bool = False, api: str = "chat", **plan: Any) -> Keeper:
     wanted = Plan(start=Start(target=None, redact=redact), api=api, **plan)
     return Keeper(line, wanted)  # type: ignore[arg-type]
 
