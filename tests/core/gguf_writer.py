@@ -18,7 +18,7 @@ class Gguf:
     version: int = 3
     big: bool = False
     keys: list[tuple[str, Any, Any]] = field(default_factory=list)
-    tensors: list[tuple[str, Sequence[int], int, int]] = field(default_factory=list)
+    tensors: Sequence[tuple[str, Sequence[int], int, int]] = ()
     n_keys: int | None = None
     n_tensors: int | None = None
 

@@ -29,7 +29,7 @@ CELL = 256
 """Bytes of K and V of one token in one layer of `made`: 1 KV head of 64 numbers of two bytes, twice."""
 
 
-def made(arch: str, layers: int = 8, **more: Any) -> Layout:
+def made(arch: str, layers: int = 8, /, **more: Any) -> Layout:
     """The layout of a model of ``layers`` layers of 4 heads and 1 KV head, each 64 wide. In names a dot is ``__``."""
     options = more.pop("options", ONE)
     values = {
