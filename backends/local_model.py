@@ -105,6 +105,8 @@ def _options(found: Found, told: Mapping[str, ev.Sourced], source: str | None = 
     automatic = own.get("parallel") is None or own["parallel"].value < 0
     if automatic:
         own.pop("parallel", None)
+        if "parallel" not in told:
+            own["parallel"] = ev.Sourced(AUTO_SLOTS, "default")
         own["kv_unified"] = ev.Sourced(True, f"default: {AUTO_SLOTS} slots share a pool")
     own.setdefault("kv_unified", ev.Sourced(False, "default"))
     if not own.get("context") or own["context"].value <= 0:

@@ -36,7 +36,7 @@ KEPT_NUMBERS: Final = 65_536
 KEPT_TEXT_BYTES: Final = 1 << 20
 KEPT_TEXTS_BYTES: Final = 8 << 20
 """A longer text is passed over; more text than this together is no model's."""
-MAX_DIMENSION: Final = 2**48
+MAX_DIMENSION: Final = 2**44
 
 _MAGIC: Final = b"GGUF"
 _STRING, _ARRAY = 8, 9

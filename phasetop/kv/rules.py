@@ -12,10 +12,12 @@ from typing import Any, Final
 
 from phasetop.kv.archs import Arch, Index, rules_of
 from phasetop.kv.caches import Cache, Maker, Windowed
-from phasetop.kv.hparams import Hparams, lacks, read_hparams
+from phasetop.kv.hparams import Hparams, KvError, lacks, read_hparams
 from phasetop.kv.options import Options, Resolved, resolve
 from phasetop.kv.state import recurrent_layers, state_bytes
 
+MAX_BYTES: Final = 1 << 60
+"""What no machine has; metadata that come to more are no model's."""
 GLM_LONG: Final = 1 << 20
 """From this trained context on a GLM without ``indexer.types`` is a 5.2."""
 
@@ -90,7 +92,10 @@ def layout(arch: str, values: Mapping[str, Any], options: Options | None = None)
     attending = _attending_layers(rules, h, recurrent)
     caches = _caches(rules, h, maker, attending)
     state = state_bytes(rules, h, resolved, recurrent)
-    return Layout(arch, known, _kind(rules, h, swa), resolved, tuple(caches), state, h.context_trained)
+    found = Layout(arch, known, _kind(rules, h, swa), resolved, tuple(caches), state, h.context_trained)
+    if found.total_bytes > MAX_BYTES:
+        raise KvError(f"the cache cannot be computed: by its metadata it would take {found.total_bytes:.3g} bytes")
+    return found
 
 
 def _kind(rules: Arch, h: Hparams, swa: Windowed | None) -> str:

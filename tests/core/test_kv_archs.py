@@ -399,6 +399,11 @@ def test_metadata_that_cannot_be(name: str, value: Any) -> None:
         made("llama", **{name: value})
 
 
+def test_a_cache_that_no_machine_has() -> None:
+    with pytest.raises(KvError, match="would take"):
+        made("llama", attention__key_length=2**31, attention__head_count_kv=2**20)
+
+
 def test_rows_and_plain_ones_are_different_names() -> None:
     assert not PLAIN & ARCHS.keys()
     assert len(PLAIN) + len(ARCHS) >= 140
