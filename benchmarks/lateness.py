@@ -59,7 +59,7 @@ def start_metronome(options: argparse.Namespace, log: Path) -> tuple[subprocess.
     """A metronome on a free port."""
     argv = [sys.executable, str(METRONOME), "--port", "0", "--log", str(log), "--prefill-ms", "100"]
     argv += ["--rate", str(options.rate), "--tokens", str(options.tokens)]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     return process, process.stdout.readline().split()[-1]
 

@@ -60,7 +60,9 @@ def check_against_the_server(session: Session, run: Run, plain: dict[str, Any]) 
     assert run.prompt.at().n == usage["prompt_tokens"]  # type: ignore[union-attr]
     lengths = [band.t1 - band.t0 for band in found.phases.bands]
     assert sum(lengths) == found.phases.wall_ns
-    assert [band.phase for band in found.phases.bands if band.phase != "load"] == ["queue", "prefill", "decode", "finish"]
+    # The last token and the end may come in one read: then there is no finish.
+    shown = [band.phase for band in found.phases.bands if band.phase not in ("load", "finish")]
+    assert shown == ["queue", "prefill", "decode"]
     timings = run.timings.last()
     assert timings is not None
     assert timings.prompt_ms is not None
