@@ -15,6 +15,9 @@ TOKEN_SHARE: Final = 0.9
 """Gaps are between tokens where at least this share of the events with text brought exactly one."""
 BUFFERED_EVENTS: Final = 8
 """Fewer token events than this say nothing about buffering."""
+APART_TOKENS: Final = 64
+APART_SHARE: Final = 0.01
+"""From so many tokens on, a decode rate that differs by more from the server's own says so in its source."""
 _SECOND: Final = 1_000_000_000
 
 
@@ -114,6 +117,10 @@ def rates(seen: Seen, borders: Borders, tokens: TokenCounts, unknown: Reasons, s
         server_prefill = timings.prompt_n / ns * 1e9
     if timings is not None and timings.gen_n is not None and timings.gen_n >= 2 and (ns := ms_to_ns(timings.gen_ms)):
         server_decode = (timings.gen_n - 1) / ns * 1e9
+    if decode is not None and server_decode is not None and seen.whole and (tokens.output or 0) >= APART_TOKENS:
+        apart = decode / server_decode - 1
+        if abs(apart) > APART_SHARE:
+            sources["rates.decode_tok_per_s"] = f"client: {100 * apart:+.1f} % against the server's own clock"
     late = "" if seen.end is not None else " yet"
     if server_prefill is None:
         unknown["rates.server_prefill_tok_per_s"] = f"the server does not tell its prefill's tokens and time{late}"
