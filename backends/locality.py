@@ -11,9 +11,15 @@ _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def is_local(base: str) -> bool:
-    """Whether an address is this machine's loopback."""
+    """Whether an address is this machine's: its loopback, or one of its own in the network."""
     host = (urlsplit(base).hostname or "").lower()
-    return host in _LOCAL or host.startswith("127.")
+    if host in _LOCAL or host.startswith("127."):
+        return True
+    try:
+        own = psutil.net_if_addrs()
+    except (psutil.Error, OSError):
+        return False
+    return any(address.address.lower().partition("%")[0] == host for addresses in own.values() for address in addresses)
 
 
 def listening_pid(base: str) -> int | None:

@@ -41,6 +41,7 @@ class Known:
         self._working: tuple[int, float] | None = None  # the runner that is sampled
         self._abandoned: Abandoned | None = None
         self._reloads = 0
+        self._said_logprobs = False
 
     def look(self) -> tuple[list[Loaded] | None, list[Runner] | None]:
         """(/api/ps, the runner processes) at this moment; None for what cannot be seen."""
@@ -118,6 +119,12 @@ class Known:
                 self._abandoned = None
                 return None
             return found.r
+
+    def says_logprobs(self) -> bool:
+        """Whether it has not been said yet what log-probabilities cost."""
+        with self._guard:
+            first, self._said_logprobs = not self._said_logprobs, True
+            return first
 
     def another_reload(self) -> bool:
         """Another client had the model loaded with other options, again; True from the second time on."""

@@ -85,22 +85,20 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 
 def find_runners(server_pid: int | None) -> list[Runner] | None:
-    """The runners of an Ollama server on this machine; None where nobody may look.
+    """The runners of an Ollama server on this machine; None where nobody may look, or another process stands in for it.
 
     Args:
         server_pid: the process that listens; None where that is somebody else's secret (a service's, for a plain user): then
-            every llama-server whose parent is called ollama counts.
+            every process that is called ollama and serves counts. One of another name (a container's proxy) has none.
 
     """
     try:
-        if server_pid is not None:
-            processes = psutil.Process(server_pid).children()
-        else:
-            processes = [
-                process
-                for process in psutil.process_iter(["name"])
-                if str(process.info["name"]).startswith("llama-server") and _is_ollamas(process)
-            ]
+        known = server_pid is not None
+        candidates = [psutil.Process(server_pid)] if known else psutil.process_iter()
+        servers = [process for process in candidates if _serves(process, named=known)]
+        if not servers:
+            return None
+        processes = [child for server in servers for child in server.children()]
     except psutil.Error:
         return None
     found = []
@@ -117,10 +115,10 @@ def find_runners(server_pid: int | None) -> list[Runner] | None:
     return None if hidden and not found else found
 
 
-def _is_ollamas(process: psutil.Process) -> bool:
+def _serves(process: psutil.Process, *, named: bool) -> bool:
+    """Whether a process is an Ollama server; ``named``: it listens where one was recognised, so that its name is enough."""
     try:
-        parent = process.parent()
-        return parent is not None and parent.name().startswith("ollama")
+        return process.name().lower().startswith("ollama") and (named or "serve" in process.cmdline()[1:2])
     except psutil.Error:
         return False
 
