@@ -144,10 +144,11 @@ class RealOllama:
 
     def create(self, name: str, **more: Any) -> None:
         """Make a model of the small GGUF."""
-        digest = f"sha256:{sha256(self.model.read_bytes()).hexdigest()}"
-        self.call("POST", f"/api/blobs/{digest}", self.model.read_bytes())
-        body = {"model": name, "files": {"model.gguf": digest}, **more} if "from" not in more else {"model": name, **more}
-        assert self.call("POST", "/api/create", body) == {"status": "success"}
+        if "from" not in more:
+            digest = f"sha256:{sha256(self.model.read_bytes()).hexdigest()}"
+            self.call("POST", f"/api/blobs/{digest}", self.model.read_bytes())
+            more["files"] = {"model.gguf": digest}
+        assert self.call("POST", "/api/create", {"model": name, **more}) == {"status": "success"}
 
     def chat(self, prompt: str, **options: Any) -> dict[str, Any]:
         """Ask plainly, not streamed; the whole answer."""
@@ -176,14 +177,16 @@ class RealOllama:
         return found
 
     def truth(self) -> list[dict[str, int]]:
-        """What its runner logged of each request: ``prompt`` and ``cached`` tokens, in order."""
+        """What its runner logged of each request that it finished reading: computed and cached tokens of the prompt."""
         found = []
-        cached = 0
+        cached: int | None = None
         for line in self.log.read_text(errors="replace").splitlines():
-            if "cached n_tokens = " in line:
+            if "| new prompt," in line:
+                cached = None
+            elif "cached n_tokens = " in line and cached is None:  # told again with each batch, those before it included
                 cached = int(line.split("cached n_tokens = ")[1].split(",")[0])
-            if "prompt eval time =" in line:
-                found.append({"computed": int(line.split("/")[1].split()[0]), "cached": cached})
+            elif "prompt eval time =" in line:
+                found.append({"computed": int(line.split("/")[1].split()[0]), "cached": cached or 0})
         return found
 
     def stop(self, how: int = signal.SIGTERM) -> None:
