@@ -67,7 +67,7 @@ _NVIDIA: Final = (
     _nvidia("H200", 4800, _H200, "H200 SXM", fp16=989.4, fp8=1978.9, int8=1978.9),
     _nvidia("H200 NVL", 4800, _H200, fp16=835.5, fp8=1670.5, int8=1670.5),
     _nvidia("H100 SXM", 3350, _H100, "H100", "H100 80GB HBM3", "H100 SXM5", fp16=989.4, fp8=1978.9, int8=1978.9),
-    _nvidia("H100 PCIe", 2000, _H100, fp16=756, fp8=1513, int8=1513),
+    _nvidia("H100 PCIe", 2039, "NVIDIA H100 datasheet (2 TB/s: 5120 bit x 1593 MHz)", fp16=756, fp8=1513, int8=1513),
     _nvidia("H100 NVL", 3900, _H100, fp16=835.5, fp8=1670.5, int8=1670.5),
     _nvidia("A100 SXM 80GB", 2039, _A100, "A100", "A100-80GB", "A100-SXM4-80GB", fp16=312, int8=624),
     _nvidia("A100 PCIe 80GB", 1935, _A100, "A100 80GB PCIe", "A100-PCIE-80GB", fp16=312, int8=624),
