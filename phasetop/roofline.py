@@ -335,8 +335,9 @@ def mean_step_s(subject: Subject, machine: Machine, depth: int, output: int, bat
     """The mean time of ``output`` steps that begin ``depth`` tokens deep, by Simpson's rule over the growing cache."""
     if subject.cache_bytes is None or output <= 1:
         return subject.step(depth, batch).seconds(machine)
-    points = [subject.step(depth + shift, batch).seconds(machine) for shift in (0, (output - 1) // 2, output - 1)]
-    if any(point is None for point in points):
+    middle = (output - 1) // 2, output // 2
+    points = [subject.step(depth + shift, batch).seconds(machine) for shift in (0, *middle, output - 1)]
+    known = [point for point in points if point is not None]
+    if len(known) < len(points):
         return None
-    first, middle, last = (point or 0.0 for point in points)
-    return (first + 4 * middle + last) / 6
+    return (known[0] + 2 * (known[1] + known[2]) + known[3]) / 6
