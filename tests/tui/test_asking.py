@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from phasetop import events as ev
 from phasetop.faults import PhasetopError
 from phasetop.session import Session
 from phasetop.tui.asking import again_words
+from tests.tui.desk import Desk
 from tests.tui.fabricate import MS, S, Turn, ask, opening, scripted, session_of
-from tests.tui.test_controls import Desk
 
 
 def done() -> Session:
@@ -78,7 +77,7 @@ def test_a_key_that_is_wanted_is_asked_for_shown_as_dots_and_the_request_sent_ag
     desk = Desk(refused(), 5 * S).press("a", *"sk-1q")
     assert desk.controls.shown is not None
     assert desk.controls.shown.view.ask.text == "•••••"
-    assert "sk-1q" not in repr(dataclasses.astuple(desk.controls.shown.view))
+    assert "sk-1q" not in repr(msgspec.structs.astuple(desk.controls.shown.view))
     desk.press("up", "enter")
     assert desk.wire.said == [("key", "sk-1q"), ("again", (0, True))]
     assert desk.controls.line._history == []

@@ -2,56 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phasetop.faults import PhasetopError
-from phasetop.session import Session
-from phasetop.tui.controls import Controls, final_status
-from phasetop.tui.frame import FrameMaker
-from phasetop.tui.layout import layout
-from tests.tui.fabricate import Finished, Growing, S, Turn, Wire, ask, opening, scripted, session_of
-
-
-class Desk:
-    """Controls over a session at a moment, with a clock that the test moves."""
-
-    def __init__(self, session: Session, at: int, *, steers: bool = True, asking: bool = False, **more: Any) -> None:
-        self.wire = Wire()
-        self.left: list[int] = []
-        self.time = 0.0
-        self.size = (120, 36)
-        clock = [at]
-        source = Growing([], clock)
-        source.session = session
-        self.clock = clock
-        self.controls = Controls(
-            source,
-            self.wire if steers else None,
-            leave=self.left.append,
-            asking=asking,
-            clock=lambda: self.time,
-            **more,
-        )
-        self._maker = FrameMaker(session)
-        self.draw()
-
-    def draw(self) -> None:
-        plan = layout(*self.size)
-        assert plan is not None
-        view = self.controls.view(plan, failed=False)
-        self.controls.shown = self._maker.frame(self.controls.cursor, plan, view)
-
-    def press(self, *keys: str) -> Desk:
-        for key in keys:
-            self.controls.press(key, key if len(key) == 1 else " " if key == "space" else None)
-            self.draw()
-        return self
-
-    @property
-    def message(self) -> str | None:
-        shown = self.controls.shown
-        return shown.view.message if shown is not None else None
-
+from phasetop.tui.controls import final_status
+from tests.tui.desk import Desk
+from tests.tui.fabricate import Finished, S, Turn, ask, opening, scripted, session_of
 
 RUNNING = session_of(scripted("run", Turn(tokens=300)))
 TURNS = session_of(scripted("turns", Turn(tokens=100)))

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from phasetop import events as ev
 from phasetop.session import Tokens
-from phasetop.tui.page import PromptText, Reply, gutter_time, swept, token_ink
+from phasetop.tui.page import Picked, PromptText, Reply, gutter_time, swept, token_ink
+from phasetop.tui.search import Search
 from phasetop.tui.theme import ink
+from phasetop.tui.wrap import text_width
 
 MS = 1_000_000
 
@@ -136,3 +138,103 @@ def test_a_prompt_whose_tokens_are_unknown_is_shown_as_asked() -> None:
 
 def test_an_empty_prompt_does_no_harm() -> None:
     assert PromptText([], 10, counted=True).page(0, 3).rows[0].runs == ()
+
+
+def test_tokens_that_mark_a_chats_structure_are_named_and_reversed() -> None:
+    reply = reply_of(["Hi", "<|im_end|>", "a < b", "</s>", "[INST]", "<b>"])
+    runs = reply.page(6, 4, 0, "gap", None).rows[0].runs + reply.page(6, 4, 0, "gap", None).rows[1].runs
+    special = [text for text, how in runs if how == ink("ground", "special")]
+    assert "".join(special) == "<|im_end|></s>[INST]"
+
+
+def test_the_prompts_special_tokens_are_reversed_read_or_not() -> None:
+    page = PromptText(["<|im_start|>", "user", " hello", "<|im_end|>"], 60, counted=True).page(2, 3)
+    assert [(text, how.bg) for text, how in page.rows[0].runs] == [
+        ("<|im_start|>", "special"),
+        ("user", None),
+        (" hello", None),
+        ("<|im_end|>", "special"),
+    ]
+
+
+def rows_with(reply: Reply, picked: Picked, height: int = 6) -> list[tuple[tuple[str, str], ...]]:
+    page = reply.page(len(reply.tokens), height, 0, "plain", 0, picked)
+    return [tuple((text, how.style) for text, how in row.runs) for row in page.rows]
+
+
+def test_the_cursor_covers_a_word_and_not_the_blank_before_it() -> None:
+    reply = reply_of(["one", " two", " three"])
+    assert rows_with(reply, Picked(1, 2))[0] == (("one", ""), (" ", ""), ("two", "r"), (" three", ""))
+
+
+def test_a_selection_covers_blanks_too() -> None:
+    reply = reply_of(["one", " two", " three"])
+    assert rows_with(reply, Picked(1, 3))[0] == (("one", ""), (" two three", "r"))
+
+
+def test_a_cursor_on_a_line_end_or_on_a_token_without_text_has_a_cell() -> None:
+    reply = reply_of(["one", "\n", "two", ""])
+    assert rows_with(reply, Picked(1, 2))[:2] == [(("one", ""), (" ", "r")), (("two", ""),)]
+    assert rows_with(reply, Picked(3, 4))[1] == (("two", ""), (" ", "r"))
+
+
+def test_a_hit_over_tokens_and_rows_is_marked_in_all_of_its_pieces() -> None:
+    reply = reply_of(["a hash", " table keeps a hash", " table", " hash table"])  # 20 columns
+    search = Search("hash table", reply.wrap.texts)
+    search.grow()
+    marked = ["".join(text for text, style in row if "u" in style) for row in rows_with(reply, Picked(search=search))]
+    assert "".join(marked).replace(" ", "") == "hashtable" * 3
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["日本語", "の", "テキスト"] * 10,
+        ["שלום", " עולם", " مرحبا"] * 10,
+        ["e\u0301", "a\u0308\u0304", "n\u0303"] * 20,
+        ["👩", "\u200d👩", "\u200d👧", "👍🏽", "🇩", "🇪"] * 10,
+        ["a\tb", "\t\t", "c\t"] * 10,
+        ["x" * 5000],
+        ["\r\n", "\x1b[2J", "\x07", "\u202e"] * 5,
+    ],
+    ids=["wide", "rtl", "combining", "emoji", "tabs", "long", "controls"],
+)
+def test_whatever_a_reply_is_made_of_it_fits_and_the_cursor_finds_every_token(texts: list[str]) -> None:
+    reply = reply_of(texts)
+    upto = len(texts)
+    for y in range(reply.wrap.rows(upto)):
+        for token in range(upto):
+            page = reply.page(upto, 1, 0, "gap", y, Picked(token, token + 1))
+            for row in page.rows:
+                text = "".join(run for run, _ in row.runs)
+                assert text_width(text) <= 20 + 1  # a line end under the cursor has a cell of its own
+                assert all(char.isprintable() for char in text)
+            if upto * reply.wrap.rows(upto) > 2000:
+                break
+    for token in range(upto):
+        number = reply.wrap.row_of(token)
+        found = reply.token_at(number, reply.column_of(token, number, upto), upto)
+        assert found is not None
+        assert found == token or not reply.wrap.texts[token].strip() or text_width(reply.wrap.texts[token].strip()) == 0
+
+
+def test_bytes_of_a_character_over_tokens_are_one_character_of_the_last() -> None:
+    tokens = Tokens()
+    for x, b in (("so ", None), ("", "8J8="), ("", "mIA="), ("!", None)):
+        tokens.append(ev.Tok(t=len(tokens) * MS, r=0, x=x, b=b))
+    reply = Reply(tokens, 20)
+    reply.grow()
+    assert "".join(text for text, _ in reply.page(4, 3, 0, "gap", None).rows[0].runs) == "so 😀!"
+
+
+def test_a_hundred_thousand_tokens_are_shown_from_any_place() -> None:
+    tokens = Tokens()
+    for i in range(100_000):
+        tokens.append(ev.Tok(t=(i + 1) * MS, r=0, x=f" w{i}"))
+    reply = Reply(tokens, 80)
+    reply.grow()
+    for token in (0, 1, 49_999, 99_999):
+        row = reply.wrap.row_of(token)
+        page = reply.page(100_000, 30, 0, "gap", row, Picked(token, token + 1))
+        assert [text for text, how in page.rows[0].runs if "r" in how.style] == [f"w{token}"]
+        assert reply.token_at(row, reply.column_of(token, row, 100_000), 100_000) == token

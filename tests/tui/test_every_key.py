@@ -1,0 +1,106 @@
+"""Each key of the table does in the app what it says: pressed over a running request, its mark is on the screen."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from phasetop import places
+from phasetop.tui.keys import TABLE
+from tests.tui.fabricate import S
+from tests.tui.test_view_app import Stage, press, run, until_shown
+
+SHOWS: dict[str, tuple[tuple[str, ...], str]] = {
+    # action: the keys before and its own, and what is on the screen then
+    "freeze": (("space",), "paused"),
+    "close": (("tab", "escape"), "esc cancel"),
+    "escape": (("escape",), "STOPPED"),
+    "ask": (("a",), "esc again ends the reply"),
+    "again": (("R",), ""),
+    "afresh": (("alt+shift+r",), ""),
+    "colour": (("c",), "the server is asked for it"),
+    "follow": (("up", "f"), "DECODE"),
+    "pane_on": (("tab",), "the trace: z gives it all the room"),
+    "pane_back": (("shift+tab",), "the machine: z gives it all the room"),
+    "zoom": (("z",), "esc close"),
+    "figures": (("v",), "time by gap"),
+    "sweep": (("w",), "the last 10 s"),
+    "turns": (("T",), "cached   reply"),
+    "explain": (("i",), "where they are from"),
+    "charts": (("p",), "KV cache over time"),
+    "mark": (("m",), "mark 1; n and N go to it"),
+    "next": (("n",), "turn 1 begins"),
+    "search": (("slash",), "without a capital, case does not matter"),
+    "copy": (("y",), "copied the reply"),
+    "move": (("left",), "i explains it"),
+    "select": (("left", "shift+left"), "i explains it"),
+    "turn": (("left_square_bracket",), ""),
+    "keep": (("s",), "kept as"),
+    "error": (("e",), ""),
+    "up": (("up",), "row behind"),
+    "down": (("up", "up", "down"), "row behind"),
+    "page_up": (("pageup",), "f follows"),
+    "page_down": (("home", "pagedown"), "DECODE"),
+    "home": (("home",), "f follows"),
+    "log": (("exclamation_mark",), "nothing so far"),
+    "help": (("question_mark",), "end the reply; twice: quit"),
+    "quit": (("q",), ""),
+    "interrupt": (("ctrl+c",), "ctrl-c again quits"),
+    "theme": (("ctrl+t",), "theme"),
+    "suspend": ((), ""),  # the pty tests do it: there is no terminal to give back here
+}
+
+
+def test_no_key_of_the_table_is_without_a_test() -> None:
+    assert {key.does for key in TABLE["live"]} == set(SHOWS)
+
+
+@pytest.mark.parametrize("does", [name for name, (keys, words) in SHOWS.items() if words])
+def test_the_key_shows(does: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "state_folder", lambda: tmp_path)
+    keys, words = SHOWS[does]
+
+    async def scene() -> None:
+        stage = Stage(at=4 * S)
+        async with stage.app.run_test(size=(120, 36)):
+            await until_shown(stage, "DECODE")
+            await press(stage, *keys)
+            stage.clock[0] += S // 2
+            await until_shown(stage, words)
+            await press(stage, "escape", "escape", "q")
+
+    run(scene())
+
+
+def test_a_search_is_typed_found_and_closed() -> None:
+    async def scene() -> None:
+        stage = Stage(at=4 * S)
+        async with stage.app.run_test(size=(120, 36)):
+            await until_shown(stage, "DECODE")
+            await press(stage, "slash", *"bucket")
+            await until_shown(stage, "hits in this turn")
+            await press(stage, "enter")
+            await until_shown(stage, "'bucket'" if "'bucket'" in stage.app.text else "hit ")
+            await press(stage, "escape")
+            await until_shown(stage, "tab pane")
+            assert stage.wire.said == []
+
+    run(scene())
+
+
+def test_the_mouse_puts_the_cursor_on_a_token() -> None:
+    async def scene() -> None:
+        stage = Stage(at=4 * S)
+        async with stage.app.run_test(size=(120, 36)) as pilot:
+            await until_shown(stage, "DECODE")
+            y = next(y for y, row in enumerate(stage.app.text.split("\n")) if y > 19 and len(row[:75].strip()) > 30)
+            await pilot.mouse_down(offset=(20, y))
+            await until_shown(stage, "i explains it")
+            await pilot.mouse_down(offset=(3, 13))
+            await asyncio.sleep(0)
+            assert stage.app.shown is not None
+            assert stage.app.shown.view.focus in ("machine", "text")
+
+    run(scene())
