@@ -5,16 +5,16 @@ The columns of a Session hold each token's own log-probability only; the line it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop.recording import read_line
 from phasetop.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Struct, frozen=True):
     """One candidate of a position: its text (None: redacted) and its log-probability (natural)."""
 
     text: str | None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop.session import THINK, TOOL, Run, Session
@@ -16,8 +17,7 @@ WHOLE: Final = frozenset({"stop", "length", "tool_calls"})
 """The finishes of a reply that came to its own end: the server's final count and times are of all of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
+class TokenCounts(Struct, frozen=True):
     """Tokens by OUTPUTS' words: ``prompt`` = cached + prefilled, ``output`` = thinking + answer + tool."""
 
     prompt: int | None
@@ -33,8 +33,7 @@ class TokenCounts:
     accepted: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Prefill:
+class Prefill(Struct, frozen=True):
     """Progress of the prompt in tokens; ``done`` includes the cached ones."""
 
     total: int | None
@@ -43,8 +42,7 @@ class Prefill:
     fraction_new: float | None  # (done − cached) / (total − cached); 1.0 where nothing was to be computed
 
 
-@dataclass(frozen=True, slots=True)
-class CacheUse:
+class CacheUse(Struct, frozen=True):
     """One of the server's caches, and this request's part of it.
 
     Attributes:
@@ -64,8 +62,7 @@ class CacheUse:
     window: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Kv:
+class Kv(Struct, frozen=True):
     """Cells of the KV cache in use and what one request can use; the bytes are filled in by `kv_figures`.
 
     Attributes:
@@ -92,8 +89,7 @@ class Kv:
     when_full: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What is known of one request at a cursor, for those who count: all of it as of the same moment."""
 
     session: Session

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 Theme = Literal["dark", "light"]
 Colours = Literal["truecolor", "256", "16", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class Display:
+class Display(Struct, frozen=True):
     """What a person said of the view; None: as the terminal and the link are.
 
     Attributes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 from typing import Final, Literal
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop.phases import Phases
@@ -19,8 +20,7 @@ COVERED: Final = 0.5
 """A counter's difference stands for a phase if its samples span at least this share of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostPhase:
+class HostPhase(Struct, frozen=True):
     """Overlap-weighted means over one phase (CPU: 100 a core), and differences of counters."""
 
     cpu_percent: float | None
@@ -32,8 +32,7 @@ class HostPhase:
     energy_j: float | None
 
 
-@dataclass(slots=True)
-class _Sums:
+class _Sums(Struct):
     """Of one series: time and value × time of all samples before each, ns."""
 
     weight: array[float]
@@ -101,8 +100,7 @@ def _value_at(samples: Samples, t: int, end: int) -> float:
     return samples.value[i] + share * (samples.value[i + 1] - samples.value[i])
 
 
-@dataclass(frozen=True, slots=True)
-class _Where:
+class _Where(Struct, frozen=True):
     """One phase of one request, as of a cursor."""
 
     session: Session

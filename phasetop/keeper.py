@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from phasetop import prompts
 from phasetop.faults import PhasetopError
@@ -11,8 +12,7 @@ from phasetop.lifeline import Lifeline
 from phasetop.plan import Plan
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """One request as it was sent, to be sent again."""
 
     messages: list[dict[str, Any]] | None

@@ -7,11 +7,11 @@ with its source. Where one of them is not known the figure is not, either, or sa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from phasetop import events as ev
 from phasetop.counts import CacheUse, Kv, Reasons, Seen

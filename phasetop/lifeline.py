@@ -15,11 +15,11 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from phasetop import places
 from phasetop.events import valid_text
@@ -32,8 +32,7 @@ _PIPE_BYTES: Final = 1 << 20
 _PARTING_S: Final = 8.0
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """Whom to talk to; what is None the collector finds (EVENTS.md: `start`)."""
 
     backend: str | None = None
@@ -41,8 +40,7 @@ class Target:
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """What a collector is started with. ``api_key`` travels on the pipe, never in argv or environment."""
 
     target: Target | None

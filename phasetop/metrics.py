@@ -7,8 +7,9 @@ What cannot be known is None, and `Measures.unknown` says why, keyed by the path
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop.counts import CacheUse, Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
@@ -48,8 +49,7 @@ NEAR_FULL: Final = 0.9
 _THEN: Final = {"stops": "; the reply ends there", "shifts": "; then the oldest tokens go"}
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(Struct, frozen=True):
     """How it ended; ``reason`` None while it runs."""
 
     reason: str | None
@@ -59,8 +59,7 @@ class Finish:
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """Something in the figures that one should know, as a notice would say it; ``t`` in ns since the anchor."""
 
     code: str
@@ -68,8 +67,7 @@ class Flag:
     t: int
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
+class Measures(Struct, frozen=True):
     """Everything known of one request at a cursor."""
 
     r: int

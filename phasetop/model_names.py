@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from phasetop.faults import UsageError
 
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelArgument:
+class ModelArgument(Struct, frozen=True):
     """What the MODEL argument means: a server's URL, a file, a name, or nothing given."""
 
     kind: Literal["url", "file", "name", "none"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop import places
@@ -13,8 +14,7 @@ _HEAD_BYTES: Final = 1 << 16
 """The names of server and model stand within so much of a session's beginning."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiveSession:
+class LiveSession(Struct, frozen=True):
     """A session that is being written: its file, the model it runs on, and when it began (wall clock, ns)."""
 
     path: Path
@@ -22,8 +22,7 @@ class LiveSession:
     began_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """A kept session: its file, what it is called, when it was written last (s since the epoch), its size."""
 
     path: Path

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop.figures import size
@@ -19,8 +20,7 @@ KINDS: Final[dict[str, str]] = {"ollama": "Ollama", "llamacpp": "llama-server", 
 EMBEDDED: Final = "SmolLM2-135M"
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """One thing that can be begun.
 
     Attributes:
@@ -53,8 +53,7 @@ class Offer:
         return {"file": None, "settings": {}} if self.kind == "embedded" else None
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(Struct, frozen=True):
     """One place that was looked at: found or not, what it is, and which key acts on it."""
 
     name: str

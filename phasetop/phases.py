@@ -7,8 +7,9 @@ contiguous and add up to the wall time exactly, whatever a file says.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop.session import LIVE, TOOL, Run, Session
@@ -21,8 +22,7 @@ FROM_PROGRESS: Final = "estimate: until progress was first told"
 _MAX_MS: Final = 1e12
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
+class Band(Struct, frozen=True):
     """One phase's stretch [t0, t1) of a request, ns since the anchor."""
 
     phase: Phase
@@ -30,8 +30,7 @@ class Band:
     t1: int
 
 
-@dataclass(frozen=True, slots=True)
-class Phases:
+class Phases(Struct, frozen=True):
     """The bands of a request: contiguous, in time order, from the request sent to its last byte (or the cursor).
 
     Their lengths add up to ``wall_ns`` exactly. A band of no length is left out of ``bands``; `ns` then says 0 where the
@@ -62,8 +61,7 @@ class Phases:
         return next((band for band in self.bands if band.phase == phase), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Borders:
+class Borders(Struct, frozen=True):
     """Where the phases lie, and why what is unknown is unknown (by `run --json`'s paths)."""
 
     phases: Phases
@@ -87,8 +85,7 @@ def now(session: Session, cursor: int) -> int:
     return min(last, session.bye.t) if session.bye is not None else last
 
 
-@dataclass(frozen=True, slots=True)
-class _Load:
+class _Load(Struct, frozen=True):
     """A load that the request had to wait for: until ``ready`` (None: it goes on), or as long as the server says."""
 
     begin: int | None  # None: at sent
@@ -226,8 +223,7 @@ def _decode_begin(
     return first_t
 
 
-@dataclass(slots=True)
-class _Before:
+class _Before(Struct):
     """The bands before the first token."""
 
     bands: list[Band]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from phasetop.checks import check_file, check_key, check_record, check_settings, check_url, printable_url
 from phasetop.display import Display, display_of
@@ -44,8 +45,7 @@ BODY_SETTINGS: Final = ("temperature", "top_k", "top_p", "min_p", "seed", "repea
 """What a request body that an app logged may carry beside messages and tools."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A run, ready to be started."""
 
     start: Start

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from phasetop.counts import Reasons, Seen, TokenCounts
 from phasetop.phases import Borders, ms_to_ns, now
@@ -21,8 +22,7 @@ APART_SHARE: Final = 0.01
 _SECOND: Final = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Gaps:
+class Gaps(Struct, frozen=True):
     """Statistics of the gaps between different stamps, ns; ``per``: what a gap lies between."""
 
     per: Literal["token", "chunk"]
@@ -36,8 +36,7 @@ class Gaps:
     max: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(Struct, frozen=True):
     """When the first tokens came (ns after sent), the gaps, the stalls."""
 
     ttft_ns: int | None
@@ -47,8 +46,7 @@ class Latency:
     buffered: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """Tokens per second by DESIGN's definitions, and ns a token."""
 
     prefill_per_s: float | None

@@ -126,8 +126,8 @@ def _nulls(value: Any, path: str = "") -> Iterator[str]:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """A dataclass of the figures by its own names."""
-    return {name: getattr(value, name) for name in value.__slots__}
+    """A struct of the figures by its own names, in their order."""
+    return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 def _started(session: Session, start: int) -> str | None:

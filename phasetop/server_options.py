@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from msgspec import Struct, field
 
 from phasetop.kv.options import Options, OptionsError
 from phasetop.tensor_types import CACHE_TYPES
@@ -29,8 +30,7 @@ TRUE: Final = ("on", "enabled", "true", "1")
 FALSE: Final = ("off", "disabled", "false", "0")
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """An option: the name it has here, its names on the command line, its variable (without the prefix), what it takes.
 
     A ``flag`` takes no value and can only be set; a ``switch`` takes none and has names (`off`) that turn it off.
@@ -106,8 +106,7 @@ _BY_VARIABLE: Final = {f"{ENV_PREFIX}{each.variable}": each for each in (*KNOWN,
 _NEGATED: Final = {f"{ENV_PREFIX}NO_{each.variable}": each for each in KNOWN if each.kind == "switch"}
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """The options that were found.
 
     Attributes:

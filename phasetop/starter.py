@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from phasetop import places
 from phasetop.display import Display
@@ -22,8 +23,7 @@ _FOLDERS_S: Final = 2.0
 """The folders are looked at so often."""
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(Struct, frozen=True):
     """What was chosen, as a view shows it; ``asking``: the ask line has the keys."""
 
     source: LiveSource | Recorded | Watched

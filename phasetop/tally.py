@@ -7,9 +7,10 @@ from a checkpoint. To the outside each function is pure in (columns, how many li
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct, field
 
 from phasetop import events as ev
 from phasetop.session import ANSWER, Happenings, Tokens
@@ -53,12 +54,11 @@ class Tally(NamedTuple):
         return self.think + self.answer + self.tool
 
 
-@dataclass(slots=True)
-class _Memo:
+class _Memo(Struct):
     """What was summed of one request's columns."""
 
     at: int = 0
-    tally: Tally = Tally()  # noqa: RUF009
+    tally: Tally = Tally()
     lines: list[int] = field(default_factory=lambda: [0])
     checkpoints: list[Tally] = field(default_factory=lambda: [Tally()])
     gaps_at: int = 0

@@ -5,12 +5,12 @@ Source: the block structs of ggml (ggml-common.h, build 11434); their sizes are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class TensorType:
+
+class TensorType(Struct, frozen=True):
     """A type by its name: ``block`` elements take ``block_bytes`` bytes."""
 
     name: str

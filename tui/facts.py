@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop.session import Run, Session
@@ -14,8 +15,7 @@ NOTICE_NS: Final = 8 * SECOND_NS
 """A notice stands so long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Who answers: names as the session has them."""
 
     model: str | None = None
@@ -24,8 +24,7 @@ class Facts:
     device: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """One row of news."""
 
     text: str

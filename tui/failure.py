@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from phasetop.visible import harmless
 
 _FRAMES: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """What went wrong: the error's kind, its words, and where, innermost last (no values of the program)."""
 
     kind: str

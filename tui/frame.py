@@ -8,9 +8,11 @@ session's own clock, so a Frame is a function of the cursor and not of when it w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isnan
 from typing import Final, Literal, TypeVar
+
+from msgspec.structs import replace
 
 from phasetop.metrics import Measures, Phases, measure
 from phasetop.session import Run, Session

@@ -5,8 +5,9 @@ Without a bandwidth to compare with, nothing here says what limits the model: on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from phasetop.figures import count, milliseconds, rate, seconds, share
 from phasetop.tui.cells import Area, fit
@@ -32,8 +33,7 @@ CHIP: Final[dict[State, tuple[str, Role]]] = {
 SENTENCE_X: Final = 27
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """What the headline says: the rate and what is under it, the limit in bold, the sentence."""
 
     rate: str

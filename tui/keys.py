@@ -5,8 +5,9 @@ To add a key: a row in `TABLE`, and a method ``do_NAME`` in the app. No key has 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 Screen = Literal["live", "ask", "search", "page", "start"]
 """Where a key is pressed: in the view, in its ask line, on a page over it."""
@@ -33,8 +34,7 @@ When = Literal[
 """The situation that a key belongs to; out of it the key does nothing and isn't in the keys row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """One row of the table.
 
     Attributes:

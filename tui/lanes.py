@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import floor, isnan, log10
 from typing import Final
+
+from msgspec import Struct
 
 from phasetop.metrics import Band, Phase
 from phasetop.pace import STALL, USUAL
@@ -43,8 +44,7 @@ def axis_ns(elapsed_ns: int) -> int:
         scale *= 10
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """The time axis: ``span_ns`` from ``start`` (ns since the anchor) over ``columns`` cells."""
 
     start: int
@@ -62,8 +62,7 @@ def ticks(span_ns: int, columns: int) -> list[tuple[int, str]]:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """One band of the phase lane: columns [x0, x1), how long it took, whether it runs at the cursor."""
 
     phase: Phase
@@ -102,8 +101,7 @@ def phases_by_column(bands: Sequence[Cells], columns: int) -> tuple[Accent | Non
     return tuple(accents)
 
 
-@dataclass(frozen=True, slots=True)
-class StallCells:
+class StallCells(Struct, frozen=True):
     """A stall in the phase lane: columns [x0, x1) and its length."""
 
     x0: int
@@ -247,8 +245,7 @@ class GapTally:
         return tuple(zip(counts[1:], sums[1:], strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """One step of the prompt's progress: ns since sent, and tokens per second."""
 
     t0: int

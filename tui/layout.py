@@ -6,9 +6,11 @@ narrow terminal loses rails and rows and never the order; see `layout`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 MARGIN: Final = 1
 PLOT_X: Final = 10
@@ -24,8 +26,7 @@ SHORT_TEXT: Final = 4
 """While it has fewer than this, lanes go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rect:
+class Rect(Struct, frozen=True):
     """A rectangle of cells."""
 
     x: int
@@ -51,8 +52,7 @@ PANES: Final[tuple[Pane, ...]] = ("trace", "text", "figures", "kv", "machine")
 """In the order in which `tab` goes through them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The panes' places; None: the pane is dropped at this size."""
 
     width: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import isnan
 from typing import Final
+
+from msgspec import Struct
 
 from phasetop.figures import memory
 from phasetop.session import Samples, Session
@@ -16,8 +17,7 @@ STALE_NS: Final = 2 * SECOND_NS
 """A figure whose newest sample is older than this is stale."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """One lane: a level from 0 to 1 a column (None: no sample), and the figures beside it."""
 
     label: str
@@ -30,8 +30,7 @@ class Lane:
     source: str = ""  # who measures it
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(Struct, frozen=True):
     """A series' mean over the second before a moment, and how old its newest sample was then."""
 
     value: float | None

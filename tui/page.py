@@ -6,9 +6,10 @@ below it, greyed. So nothing jumps away while one reads it, and the page is a pu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import exp, isnan
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from phasetop.pace import STALL
 from phasetop.session import ANSWER, THINK, TOOL, Tokens
@@ -24,8 +25,7 @@ COLOURS: Final[tuple[Colour, ...]] = ("gap", "probability", "channel", "plain")
 Run = tuple[str, Ink]
 
 
-@dataclass(frozen=True, slots=True)
-class PageRow:
+class PageRow(Struct, frozen=True):
     """One row: what stands in the gutter, and its text as runs of one ink."""
 
     gutter: str = ""
@@ -34,8 +34,7 @@ class PageRow:
     number: int = -1  # which of the text's rows it is; -1: none
 
 
-@dataclass(frozen=True, slots=True)
-class Picked:
+class Picked(Struct, frozen=True):
     """What is singled out in the text: the tokens of a selection (or the one under the cursor), and a search's hits."""
 
     first: int = 0
@@ -46,8 +45,7 @@ class Picked:
 NOTHING: Final = Picked()
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """The rows of the pane, top to bottom; ``pen``: (row, column) where the next token will stand."""
 
     rows: tuple[PageRow, ...] = ()

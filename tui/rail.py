@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from phasetop.figures import UNKNOWN, count, milliseconds, rate, seconds
 from phasetop.pace import GAP_LIMITS, USUAL
@@ -12,8 +12,7 @@ from phasetop.tui.frame import Frame
 from phasetop.tui.theme import GAP_ROLES
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A named figure: its number (a dash where it is unknown), unit, and where it is from or why there is none."""
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from phasetop.faults import EXIT_INTERRUPTED, EXIT_OK, PhasetopError
 from phasetop.offers import Looked, Offer
@@ -79,8 +80,7 @@ class Starter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StartPicture:
+class StartPicture(Struct, frozen=True):
     """What the start screen shows."""
 
     offers: tuple[Offer, ...]

@@ -13,8 +13,9 @@ import termios
 import time
 import tty
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from phasetop.tui.theme import ROLES, Depth, Look, Theme
 
@@ -112,8 +113,7 @@ def parse_ground(answer: bytes) -> Rgb | None:
     return (r, g, b)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a terminal said of itself: its ground, if it tells, and whether it answers questions at all.
 
     ``owed_until``: where it was asked and has not answered, until when (`time.monotonic`) an answer may still come.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import exp, isnan
 from typing import Final
+
+from msgspec import Struct
 
 from phasetop.alternatives import Alternative
 from phasetop.events import Text
@@ -20,8 +21,7 @@ _CLOSE: Final = 1e-4
 """Log-probabilities nearer than this are the same token's."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFacts:
+class TokenFacts(Struct, frozen=True):
     """What is known of one line of tokens."""
 
     line: int

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from phasetop.metrics import Measures, Phases
 from phasetop.session import LIVE, Run, Session
@@ -36,8 +38,7 @@ SWEEP_NS: Final = 10 * SECOND_NS
 _SWEEP_TICKS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """The lanes of one request."""
 
     axis: Axis
@@ -55,8 +56,7 @@ class Trace:
     labels: tuple[tuple[int, str], ...] | None = None  # the ruler's; None: the axis' own
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """What of time is shown: one axis; or, swept, the axis that is written up to column ``pen``, and the one before."""
 
     axis: Axis

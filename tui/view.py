@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from phasetop.alternatives import Alternative
 from phasetop.tui.layout import Pane
@@ -13,8 +14,7 @@ Page = Literal["help", "log", "error", "turns", "info", "charts"]
 """The pages that can lie over the view."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskLine:
+class AskLine(Struct, frozen=True):
     """The ask line as it is drawn: its text and caret as `lineedit` cut them; ``focused``: keys go there.
 
     ``label`` says what is typed, a prompt or a key; ``hint`` stands in the empty line (None: by the situation).
@@ -27,8 +27,7 @@ class AskLine:
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """What is shown and how.
 
     Attributes:

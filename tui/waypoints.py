@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from phasetop.session import Run, Session
 
 
-@dataclass(frozen=True, slots=True)
-class Waypoint:
+class Waypoint(Struct, frozen=True):
     """A place worth looking at: when (ns since the anchor), in which request, at which token line, and what it is."""
 
     t: int

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from phasetop.metrics import Measures, measure
@@ -63,7 +63,7 @@ def test_a_server_on_this_machine(session_of: Build) -> None:
     assert kv.full_in_s == pytest.approx((4096 - 110) / 100, abs=0.001)
     assert (kv.slots, kv.shared, kv.when_full) == (1, False, "stops")
     assert kv.host_cache_bytes == 8192 << 20
-    assert [dataclasses.astuple(cache) for cache in kv.caches] == [("kv", 4096, 1, 110, 4096 * CELL, CELL, None)]
+    assert [msgspec.structs.astuple(cache) for cache in kv.caches] == [("kv", 4096, 1, 110, 4096 * CELL, CELL, None)]
     assert found.sources["kv.allocated_bytes"] == "argv: the server's"
     assert not [path for path in found.unknown if path.startswith("kv.")]
 

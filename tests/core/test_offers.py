@@ -105,8 +105,16 @@ def test_a_key_is_taken_from_the_finding_and_words_for_a_shell_are_none() -> Non
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.4, "0 s ago"), (59, "59 s ago"), (60, "1 min ago"), (3599, "60 min ago"), (3600, "1 h ago"), (200_000, "2 days ago"), (-5, "0 s ago")],
-)  # fmt: skip
+    [
+        (0.4, "0 s ago"),
+        (59, "59 s ago"),
+        (60, "1 min ago"),
+        (3599, "60 min ago"),
+        (3600, "1 h ago"),
+        (200_000, "2 days ago"),
+        (-5, "0 s ago"),
+    ],
+)
 def test_ago(seconds: float, words: str) -> None:
     assert ago(seconds) == words
 
