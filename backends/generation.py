@@ -80,24 +80,26 @@ class Generation:
         request = self._backend.request(self._ask)
         if self._watch is not None:
             self._watch.before()
-        for attempt in range(1_000_000):
-            if self._cancelled.is_set():
-                self._end("cancelled")
-                return
-            if attempt:
-                self._wire = Wire()
-            again = self._attempt(request, first=attempt == 0)
-            if not again:
+        first = True
+        while not self._cancelled.is_set():
+            if not self._attempt(request, first=first):
                 return
             self._cancelled.wait(_RETRY_S)
+            self._wire = Wire()  # before it is asked again whether to go on: a cancel cuts the old one or this one
+            first = False
+        self._end("cancelled")
 
     def _attempt(self, request: HttpRequest, *, first: bool) -> bool:
         """One POST; True when the server still loads and it is to be tried again."""
         r, wire, recorder = self._ask.r, self._wire, self._recorder
         content = msgspec.json.encode(request.body)
+        is_ours = False
 
-        def trace(name: str, info: dict[str, Any]) -> None:  # noqa: ARG001
-            if name == "http11.send_request_body.complete":
+        def trace(name: str, info: dict[str, Any]) -> None:
+            nonlocal is_ours
+            if name == "http11.send_request_body.started":
+                is_ours = info["request"].method == b"POST"  # through a proxy's tunnel its CONNECT is traced, too
+            elif name == "http11.send_request_body.complete" and is_ours:
                 at = recorder.at(wire.written_ns or time.monotonic_ns())
                 recorder.emit(ev.State(t=recorder.now(), s="sent", r=r, at=at))
                 if first:

@@ -1,0 +1,173 @@
+"""One generation without a collector around it: what a retry, a cancel and a proxy's tunnel do to its events."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from phasetop import events as ev
+from phasetop.backends import generation
+from phasetop.backends.endpoint import Endpoint
+from phasetop.backends.generation import Generation
+from phasetop.backends.openai_stream import ChatStream
+from phasetop.backends.protocol import Ask, HttpRequest, Pieces, Scene
+from phasetop.backends.recorder import Recorder
+from phasetop.backends.stamped import Wire
+
+LOADING = b'{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}'
+REPLY = (
+    b'data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
+    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+)
+
+
+class Plain:
+    """A backend that asks for a chat and looks at nothing."""
+
+    name = "openai"
+    defaults: Mapping[str, Any] = {}
+
+    def request(self, ask: Ask) -> HttpRequest:
+        return HttpRequest("/v1/chat/completions", {}, ChatStream(ask.r), headers_mean_slot=False)
+
+    def unused(self, settings: Mapping[str, Any]) -> Mapping[str, str]:
+        return {}
+
+    def pieces(self, ask: Ask) -> Pieces | None:
+        return None
+
+    def watch(self, ask: Ask, scene: Scene) -> None:
+        return
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    reader, writer = os.pipe()
+    yield Recorder(tmp_path / "s.phasetop", writer)
+    os.close(reader)
+    os.close(writer)
+
+
+def written(recorder: Recorder, tmp_path: Path) -> list[ev.AnyEvent]:
+    recorder.close("done")
+    events = [ev.decode(line) for line in (tmp_path / "s.phasetop").read_bytes().splitlines()]
+    return [event for event in events if event is not None]
+
+
+def answer(status: bytes, body: bytes) -> bytes:
+    return b"HTTP/1.1 " + status + b"\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body
+
+
+def read_request(connection: socket.socket) -> bytes:
+    """A request up to the end of its head; ours have bodies of a few bytes that come with it."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        more = connection.recv(65536)
+        if not more:
+            break
+        data += more
+    return data
+
+
+Serve = Callable[[Callable[[socket.socket], None]], int]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """A server that gives each connection to a handler; returns its port."""
+    listeners: list[socket.socket] = []
+    threads: list[threading.Thread] = []
+
+    def start(handler: Callable[[socket.socket], None]) -> int:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def run() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    try:
+                        handler(connection)
+                    except OSError:
+                        continue
+
+        threads.append(threading.Thread(target=run, daemon=True))
+        threads[-1].start()
+        return int(listener.getsockname()[1])
+
+    yield start
+    for listener in listeners:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+    for thread in threads:
+        thread.join(5)
+
+
+def test_a_cancel_between_two_attempts_ends_it(
+    recorder: Recorder, tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server got ready meanwhile: a cancel that meets neither connection must not let the whole reply come."""
+    answers = iter([answer(b"503 Service Unavailable", LOADING), answer(b"200 OK", REPLY)])
+
+    def handler(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(next(answers))
+
+    wires: list[Wire] = []
+
+    def cancelled_meanwhile() -> Wire:
+        wires.append(Wire())
+        if len(wires) == 2:
+            one.cancel()
+        return wires[-1]
+
+    monkeypatch.setattr(generation, "Wire", cancelled_meanwhile)
+    endpoint = Endpoint(f"http://127.0.0.1:{serve(handler)}")
+    one = Generation(recorder, Ask(0, "chat"), endpoint, Plain(), lambda: None, lambda: None)
+    one.run()
+    assert len(wires) == 2
+    events = written(recorder, tmp_path)
+    assert [event.finish for event in events if isinstance(event, ev.End)] == ["cancelled"]
+    assert not [event for event in events if isinstance(event, ev.Tok)]
+
+
+def test_through_a_tunnel_the_request_is_sent_once(recorder: Recorder, tmp_path: Path, serve: Serve) -> None:
+    """The proxy's CONNECT is no request: it is neither `sent` nor the moment to ask for the prompt's tokens."""
+    authority = trustme.CA()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(server)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    asked: list[bytes] = []
+    connected: list[int] = []
+
+    def handler(connection: socket.socket) -> None:
+        asked.append(read_request(connection).partition(b"\r\n")[0])
+        connected.append(recorder.now())
+        connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        with server.wrap_socket(connection, server_side=True) as inside:
+            asked.append(read_request(inside).partition(b"\r\n")[0])
+            inside.sendall(answer(b"200 OK", REPLY))
+
+    endpoint = Endpoint("https://localhost:1", context=client, proxy=f"http://127.0.0.1:{serve(handler)}")
+    sent: list[None] = []
+    Generation(recorder, Ask(0, "chat"), endpoint, Plain(), lambda: sent.append(None), lambda: None).run()
+    assert [line.partition(b" ")[0] for line in asked] == [b"CONNECT", b"POST"]
+    events = written(recorder, tmp_path)
+    states = [event for event in events if isinstance(event, ev.State)]
+    assert [state.s for state in states] == ["sent"]
+    assert states[0].at is not None
+    assert states[0].at > connected[0]
+    assert len(sent) == 1
+    assert [event.finish for event in events if isinstance(event, ev.End)] == ["stop"]
