@@ -130,7 +130,9 @@ class _Stream(httpcore.NetworkStream):
 class _Tls(httpcore.NetworkStream):
     """TLS over memory BIOs, so that the ciphertext still comes through `_Stream.read` and keeps its stamp."""
 
-    def __init__(self, raw: _Stream, context: ssl.SSLContext, host: str | None, timeout: float | None) -> None:
+    def __init__(
+        self, raw: httpcore.NetworkStream, context: ssl.SSLContext, host: str | None, timeout: float | None
+    ) -> None:
         self._raw, self._in, self._out = raw, ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
         try:
@@ -171,6 +173,11 @@ class _Tls(httpcore.NetworkStream):
 
     def close(self) -> None:
         self._raw.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return _Tls(self, ssl_context, server_hostname, timeout)
 
     def get_extra_info(self, info: str) -> Any:
         return self._tls if info == "ssl_object" else self._raw.get_extra_info(info)
@@ -213,14 +220,20 @@ class _Transport(httpx.HTTPTransport):
         if proxy is None:
             self._pool = httpcore.ConnectionPool(ssl_context=context, network_backend=network, max_keepalive_connections=0)
             return
-        via = httpx.Proxy(proxy)
+        via = _proxy(proxy, context)
         self._pool = httpcore.HTTPProxy(
             proxy_url=httpcore.URL(scheme=via.url.raw_scheme, host=via.url.raw_host, port=via.url.port, target=b"/"),
             proxy_auth=via.raw_auth,
+            proxy_ssl_context=via.ssl_context,
             ssl_context=context,
             network_backend=network,
             max_keepalive_connections=0,
         )
+
+
+def _proxy(url: str, context: ssl.SSLContext | None) -> httpx.Proxy:
+    """A proxy; one that speaks TLS itself is trusted as the server is."""
+    return httpx.Proxy(url, ssl_context=context if url.lower().startswith("https:") else None)
 
 
 def stamped_client(
@@ -255,7 +268,9 @@ def plain_client(
         follow_redirects=False,
         timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
         headers={"accept-encoding": "identity", **(headers or {})},
-        transport=httpx.HTTPTransport(verify=context if context is not None else False, proxy=proxy),
+        transport=httpx.HTTPTransport(
+            verify=context if context is not None else False, proxy=None if proxy is None else _proxy(proxy, context)
+        ),
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from phasetop.backends.endpoint import Endpoint, base_url
-from phasetop.backends.stamped import Wire, _Network, stamped_client, tls_context
+from phasetop.backends.stamped import Wire, _Network, plain_client, stamped_client, tls_context
 from phasetop.checks import printable_url
 from phasetop.faults import UsageError
 
@@ -216,3 +216,39 @@ def test_a_proxy_is_used_when_it_is_named(serve: Serve) -> None:
     assert wire.reads > 0
     with pytest.raises(UsageError, match="--proxy"):
         Endpoint.open("http://h:1", None, proxy="socks5://u:hush@h")
+
+
+def test_a_proxy_that_speaks_tls_itself_carries_tls(serve: Serve) -> None:
+    """TLS in TLS, both trusted by the same authority; the outermost reads have the stamps."""
+    authority = trustme.CA()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(server)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+
+    def handler(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        inside = server.wrap_bio(incoming, outgoing, server_side=True)
+
+        def pump(call: Callable[[], object]) -> None:
+            while True:
+                try:
+                    call()
+                except ssl.SSLWantReadError:
+                    connection.sendall(outgoing.read())
+                    incoming.write(connection.recv(65536))
+                else:
+                    connection.sendall(outgoing.read())
+                    return
+
+        pump(inside.do_handshake)
+        pump(lambda: inside.read(65536))
+        pump(lambda: inside.write(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nwithin"))
+
+    wire = Wire()
+    with stamped_client(wire, client, proxy=serve(handler, server)) as http:
+        assert http.get("https://localhost:1/x").content == b"within"
+    assert wire.source == ("kernel" if sys.platform == "linux" else "read")
+    with plain_client(client, proxy=serve(handler, server)) as http:
+        assert http.get("https://localhost:1/x").content == b"within"
