@@ -115,7 +115,9 @@ def test_a_chat_goes_on_with_its_history(collect: Collect, recording_server: Rec
     assert info.parent == first
 
 
-def test_a_queued_ask_waits_for_the_one_before_and_sees_its_reply(collect: Collect, recording_server: RecordingServer) -> None:
+def test_a_queued_ask_waits_for_the_one_before_and_sees_its_reply(
+    collect: Collect, recording_server: RecordingServer
+) -> None:
     recording_server.hold.clear()
     one = collect(recording_server.url)
     first = one.ask("one")
@@ -177,7 +179,9 @@ def test_redacted_sessions_hold_lengths_only(collect: Collect, metronome: Beat) 
     assert tokens.logp[0] == pytest.approx(-0.1)
 
 
-def test_the_key_is_in_no_file(collect: Collect, state_home: Home, metronome: Beat, recording_server: RecordingServer) -> None:
+def test_the_key_is_in_no_file(
+    collect: Collect, state_home: Home, metronome: Beat, recording_server: RecordingServer
+) -> None:
     key = "sk-phasetop-hush-4711"
     recording_server.key = key
     good = collect(Start(target=Target(None, recording_server.url), api_key=key))
@@ -236,7 +240,9 @@ def test_commands_that_make_no_sense_are_answered(collect: Collect, metronome: B
         line.mark(12, "here"),
         line.set(sample_hz=9, logprobs=3),
     ]
-    answers = one.until(lambda s: {c.id: c for c in s.controls.items if c.id in numbers} if len(s.controls.items) > 7 else None)
+    answers = one.until(
+        lambda s: {c.id: c for c in s.controls.items if c.id in numbers} if len(s.controls.items) > 7 else None
+    )
     assert [answers[n].ok for n in numbers] == [False, False, False, False, False, True, True]
     assert all(answers[n].why for n in numbers[:5])
     assert [(m.at, m.label) for m in one.session.marks.items] == [(12, "here")]
@@ -292,6 +298,10 @@ def test_a_503_to_the_request_itself_is_tried_again(collect: Collect, recording_
 
 
 CUT = [{"ms": 1, "text": sse(chunk("one"))}, {"ms": 5, "text": sse(chunk(" two"))}]
+TOO_LONG = (
+    '{"error":{"code":400,"message":"request (1871 tokens) exceeds the available context size (512 tokens), '
+    'try increasing it","type":"exceed_context_size_error","n_prompt_tokens":1871,"n_ctx":512}}'
+)
 BROKEN: list[tuple[str, list[dict[str, Any]], str, str, int]] = [
     ("closed early", [*CUT, {"close": True}], "cut", "one two", 2),
     ("reset", [*CUT, {"ms": 20, "abort": True}], "cut", "one two", 2),
@@ -330,8 +340,7 @@ def test_broken_streams_keep_what_came(
 @pytest.mark.parametrize(
     ("status", "body", "says"),
     [
-        (400, '{"error":{"code":400,"message":"request (1871 tokens) exceeds the available context size (512 tokens), '
-              'try increasing it","type":"exceed_context_size_error","n_prompt_tokens":1871,"n_ctx":512}}', "1,?871"),
+        (400, TOO_LONG, "1,?871"),
         (401, '{"error":{"code":401,"message":"Invalid API Key","type":"authentication_error"}}', "--api-key"),
         (404, '{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}', "404|not found"),
         (500, '{"error":{"code":500,"message":"model name=broken failed to load","type":"server_error"}}', "failed to load"),
@@ -339,9 +348,7 @@ def test_broken_streams_keep_what_came(
         (500, "", "500"),
     ],
 )  # fmt: skip
-def test_errors_before_the_stream_are_one_line(
-    collect: Collect, metronome: Beat, status: int, body: str, says: str
-) -> None:
+def test_errors_before_the_stream_are_one_line(collect: Collect, metronome: Beat, status: int, body: str, says: str) -> None:
     import re
 
     one = collect(metronome(script=[{"status": status}, {"text": body}]).url)
@@ -568,5 +575,3 @@ def recording_server() -> Iterator[RecordingServer]:
     server = RecordingServer()
     yield server
     server.close()
-
-
