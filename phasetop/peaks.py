@@ -212,7 +212,10 @@ def _words(name: str) -> list[str]:
 
 def _forms(peak: Peak) -> Iterator[str]:
     for name in (peak.name, *peak.names):
-        yield "".join(_words(name))
+        words = _words(name)
+        yield "".join(words)
+        if words[0] in ("rtx", "gtx", "rx") and words[1].isdigit() and peak.name == name:
+            yield "".join(words[1:])  # 4090, as everybody says
 
 
 _BY_FORM: Final = {form: peak for peak in reversed(PEAKS) for form in _forms(peak)}

@@ -30,7 +30,9 @@ from phasetop import peaks
         ("AMD Radeon RX 7900 XTX", "RX 7900 XTX"),
         ("Apple M2 Ultra", "M2 Ultra"),
         # as people do
-        ("4090", None),
+        ("4090", "RTX 4090"),
+        ("3060 Ti", "RTX 3060 Ti"),
+        ("6000", None),
         ("rtx4090", "RTX 4090"),
         ("A100", "A100 SXM 80GB"),
         ("a100-40gb", "A100 SXM 40GB"),
@@ -87,6 +89,6 @@ def test_every_row_has_a_source_and_a_name_of_its_own() -> None:
 
 
 def test_what_is_near() -> None:
-    assert "RTX 4090" in peaks.similar("4090")
+    assert "RTX 4090" in peaks.similar("4090d")
     assert peaks.similar("RTX 4091")[0].startswith("RTX 40")
     assert peaks.similar("zzzzzzz") == []

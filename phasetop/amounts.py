@@ -1,0 +1,89 @@
+"""Numbers as people type them: parameters, bytes a second, FLOP/s; several of them with commas between."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from phasetop.faults import UsageError
+
+T = TypeVar("T")
+
+_POWERS: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12, "p": 1e15}
+_NUMBER: Final = r"\s*(\d{1,20}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?)\s*"
+_PARAMETERS: Final = re.compile(_NUMBER + r"([kmgbt]?)", re.IGNORECASE)
+_BANDWIDTH: Final = re.compile(_NUMBER + r"([kmgt]?)(i?)(?:b(?:ytes?)?)?(?:/s|ps|/sec)?", re.IGNORECASE)
+_FLOPS: Final = re.compile(_NUMBER + r"([kmgtp]?)(?:\s*fl?op?s?)?(?:/s)?", re.IGNORECASE)
+
+
+def read_parameters(what: str, text: str) -> int:
+    """A number of parameters: ``6607077376``, ``81.22e9``, ``8B``, ``135M``.
+
+    Raises:
+        UsageError: it is none; the text names ``what``, the option.
+    """
+    found = _PARAMETERS.fullmatch(text.replace("_", "").replace(",", ""))
+    value = _value(found, 2) if found is not None else None
+    if value is None or value < 1:
+        raise UsageError(f"{what} {text[:40]}: such as 8B, 81.22e9 or 6607077376")
+    return round(value)
+
+
+def read_bandwidth(what: str, text: str) -> float:
+    """Bytes a second: ``2.0e12``, ``2TB/s``, ``936 GB/s``, ``256G``; decimal, as vendors quote, but for ``GiB/s``.
+
+    Raises:
+        UsageError: it is none; the text names ``what``, the option.
+    """
+    found = _BANDWIDTH.fullmatch(text)
+    value = _value(found, 2) if found is not None else None
+    if value is not None and found is not None and found[3]:
+        value *= (1.024 ** "kmgt".index(found[2].lower()) * 1.024) if found[2] else 1
+    if value is None or value < 1e6:
+        raise UsageError(f"{what} {text[:40]}: bytes a second, such as 2.0e12, 936GB/s or 2TB/s")
+    return value
+
+
+def read_flops(what: str, text: str) -> float:
+    """FLOP/s: ``312e12``, ``312T``, ``312 TFLOPS``, ``1P``.
+
+    Raises:
+        UsageError: it is none; the text names ``what``, the option.
+    """
+    found = _FLOPS.fullmatch(text)
+    value = _value(found, 2) if found is not None else None
+    if value is None or value < 1e6:
+        raise UsageError(f"{what} {text[:40]}: FLOP/s, such as 312e12, 312T or 312TFLOPS")
+    return value
+
+
+def read_share(what: str, text: str) -> float:
+    """A share of a peak: ``0.7`` or ``70%``.
+
+    Raises:
+        UsageError: it is none above 0 and up to 1; the text names ``what``, the option.
+    """
+    found = re.fullmatch(r"\s*(\d{1,3}(?:\.\d{1,9})?)\s*(%?)\s*", text)
+    value = float(found[1]) / (100 if found[2] else 1) if found is not None else 0.0
+    if not 0 < value <= 1:
+        raise UsageError(f"{what} {text[:40]}: a share of the peak above 0 and up to 1, such as 0.7 or 70%")
+    return value
+
+
+def several(what: str, text: str, read: Callable[[str, str], T]) -> list[T]:
+    """Values with commas between them, each once, in their order.
+
+    Raises:
+        UsageError: there is none, or one is no such value.
+    """
+    found = list(dict.fromkeys(read(what, part) for part in text.split(",") if part.strip()))
+    if not found:
+        raise UsageError(f"{what} {text[:40]}: at least one value is needed")
+    return found
+
+
+def _value(found: re.Match[str], unit: int) -> float | None:
+    value = float(found[1]) * _POWERS[found[unit].lower()]
+    return value if math.isfinite(value) and value < 1e18 else None
