@@ -115,20 +115,19 @@ def gap_chart(gaps_ns: tuple[int, ...]) -> Chart:
     bars = tuple(
         (x, float(n), GAP_ROLES[step_of(int(10**x * 1e6), median)]) for x, n in zip(middles, heights, strict=True) if n
     )
-    limits = [log10(limit * median / 1e6) for limit in GAP_LIMITS]
+    limits = [(log10(value), value) for value in (limit * median / 1e6 for limit in GAP_LIMITS)]
+    here = [(x, f"{value:.2g}" if value < 100 else f"{value:,.0f}") for x, value in limits if low <= x <= high]
     top = _nice(max(heights))
     return Chart(
         title,
         f"{len(gaps_ns):,} by length; lines: the colours' steps",
         x=(low, high),
         y=(0.0, top),
-        x_labels=_with_unit(
-            [(x, f"{10**x:.2g}" if 10**x < 100 else f"{10**x:,.0f}") for x in limits if low <= x <= high], "ms"
-        ),
+        x_labels=_with_unit(here, "ms"),
         y_labels=_scale(top, lambda n: f"{n:,.0f}"),
         bars=bars,
         bar_width=width,
-        upright=tuple((x, "rule") for x in limits if low <= x <= high),
+        upright=tuple((x, "rule") for x, _ in here),
     )
 
 

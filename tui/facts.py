@@ -61,6 +61,15 @@ def loading_since(session: Session, cursor: int) -> int | None:
     return since
 
 
+def running_task(session: Session, cursor: int) -> ev.Task | None:
+    """What is being fetched or made ready: the newest task that has not ended."""
+    newest: dict[int, ev.Task] = {}
+    for task in session.tasks.until(cursor)[-200:]:
+        newest[task.task] = task
+    running = [task for task in newest.values() if task.state == "run"]
+    return max(running, key=lambda task: task.t) if running else None
+
+
 def why_nothing(session: Session, cursor: int) -> str | None:
     """Why no request can run: the last error that was told, or the end of the session."""
     errors = [n.text for n in session.notices.until(cursor) if n.level == "error"]

@@ -107,7 +107,7 @@ def paint_search(area: Area, frame: Frame) -> None:
     area.put(end, 0, " ")
     area.reverse(2 + line.caret, 0)
     if line.text:
-        n = len(frame.hits)
+        n = frame.hits
         found = "no hit in this turn" if not n else f"{n:,} hit{'s' if n != 1 else ''} in this turn"
         area.put(end + 3, 0, found, "faint")
     else:

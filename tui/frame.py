@@ -14,9 +14,20 @@ from typing import Final, Literal, TypeVar
 
 from msgspec.structs import replace
 
+from phasetop import events as ev
 from phasetop.metrics import Measures, Phases, measure
 from phasetop.session import Run, Session
-from phasetop.tui.facts import Facts, Notice, asked_text, facts_of, loading_since, newest_notice, prompt_pieces, why_nothing
+from phasetop.tui.facts import (
+    Facts,
+    Notice,
+    asked_text,
+    facts_of,
+    loading_since,
+    newest_notice,
+    prompt_pieces,
+    running_task,
+    why_nothing,
+)
 from phasetop.tui.failure import Failure
 from phasetop.tui.lanes import SECOND_NS, Axis
 from phasetop.tui.layout import MARGIN, Layout
@@ -65,9 +76,10 @@ class Frame:
     failed: Mapping[str, Failure] = field(default_factory=dict)
     upto: int = 0  # token lines that are shown
     token: TokenFacts | None = None  # the one under the cursor
-    hits: tuple[int, ...] = ()  # the token that each hit of the search begins in
+    hits: int = 0  # of the search, in this turn
     redacted: bool = False
     wide: bool = True  # the figures stand beside the text
+    task: ev.Task | None = None  # what is fetched or made ready meanwhile
     ending: str | None = None  # the name of the token that ended the reply
     reply: Reply | None = field(default=None, compare=False, repr=False)  # the text's rows, to find places in
 
@@ -85,7 +97,7 @@ class FrameMaker:
         self._tracer = Tracer()
         self._reply: tuple[tuple[int, int], Reply] | None = None
         self._prompt: tuple[tuple[object, ...], PromptText] | None = None
-        self._measured: dict[int, tuple[int, Measures]] = {}
+        self._measured: dict[int, tuple[tuple[int, int], Measures]] = {}
         self._failed: dict[str, Failure] = {}
         self._search: tuple[tuple[int, int, str], Search] | None = None
 
@@ -98,12 +110,21 @@ class FrameMaker:
         facts = self._part("header", lambda: facts_of(session, run, cursor), Facts())
         loading = loading_since(session, cursor)
         notice = self._part("notice", lambda: newest_notice(session, run, cursor), None)
+        task = self._part("notice", lambda: running_task(session, cursor), None)
         recorded = not any(n.code == "not-recorded" for n in session.notices.until(cursor))
         measures = None if run is None else self._part("figures", lambda: self._measure(run, cursor), None)
         if run is None or measures is None:
             error = why_nothing(session, cursor) if run is None else None
             known = any(server.at(cursor) is not None for server in session.servers.values())
-            state: State = "failed" if error else "load" if loading is not None else "ready" if known else "starting"
+            state: State = (
+                "failed"
+                if error
+                else "load"
+                if loading is not None or task is not None
+                else "ready"
+                if known
+                else "starting"
+            )
             return Frame(
                 cursor=cursor,
                 view=view,
@@ -127,6 +148,7 @@ class FrameMaker:
                 tally=(),
                 failed=self._failed,
                 wide=layout.rail is not None,
+                task=task,
             )
         phases = to_areas(measures.phases, cursor)
         upto = run.tokens.index(min(cursor, phases.end) if phases.running is None else cursor)
@@ -168,6 +190,7 @@ class FrameMaker:
             failed=self._failed,
             upto=upto,
             wide=layout.rail is not None,
+            task=task,
             token=self._part("token", lambda: self._token(run, token, phases.start, view), None),
             hits=self._hits(upto),
             ending=self._part("text", lambda: _ending(session, run, cursor), None),
@@ -198,9 +221,10 @@ class FrameMaker:
 
     def _measure(self, run: Run, cursor: int) -> Measures:
         at = numbers_at(run, cursor)
+        key = (at, len(run.ends.items))  # an end may come with the very stamp of the last beat
         known = self._measured.get(run.r)
-        if known is None or known[0] != at:
-            known = self._measured[run.r] = (at, measure(self._session, run, at))
+        if known is None or known[0] != key:
+            known = self._measured[run.r] = (key, measure(self._session, run, at))
         return known[1]
 
     def _page(self, run: Run, measures: Measures, upto: int, layout: Layout, view: View) -> Page:
@@ -232,8 +256,8 @@ class FrameMaker:
         first, end = view.selection
         return Picked(first, end, search) if search is not None or first < end else NOTHING
 
-    def _hits(self, upto: int) -> tuple[int, ...]:
-        return () if self._search is None else tuple(self._search[1].tokens(upto))
+    def _hits(self, upto: int) -> int:
+        return 0 if self._search is None else self._search[1].count(upto)
 
     def _token(self, run: Run, token: int | None, start: int, view: View) -> TokenFacts | None:
         return None if token is None else token_facts(run, token, start, view.alternatives)

@@ -9,7 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from phasetop.figures import count, milliseconds, rate, seconds, share
+from phasetop import events as ev
+from phasetop.figures import count, milliseconds, rate, seconds, share, size
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.frame import RUNNING, Frame, State
 from phasetop.tui.kvgauge import about
@@ -49,6 +50,8 @@ def words_of(frame: Frame) -> Words:
         return _without_request(frame)
     tokens, rates, gaps, phases = measures.tokens, measures.rates, measures.latency.gaps, measures.phases
     match frame.state:
+        case "load" if frame.task is not None:
+            return _task(frame.task)
         case "load":
             took = about((phases.ns("load") or 0) / 1e9)
             return Words("", "", "loading the model", f"{took} so far; the prompt is read after it.")
@@ -93,12 +96,27 @@ def _without_request(frame: Frame) -> Words:
             return Words(
                 "", "", _one_line(frame.error or "nothing can be asked"), "q quits; phasetop doctor says what is reachable"
             )
+        case "load" if frame.task is not None:
+            return _task(frame.task)
         case "load":
             return Words("", "", "loading the model", f"{about((frame.loading_ns or 0) / 1e9)} so far")
         case "ready":
             return Words("", "", "no request yet", "Type a prompt; enter sends it." if frame.view.steers else "")
         case _:
             return Words("", "", "looking for the server", "")
+
+
+def _task(task: ev.Task) -> Words:
+    """What is fetched or made ready, and how far it is."""
+    if task.done is None:
+        return Words("", "", _one_line(task.title or "getting ready"), "How much there is to do is not told.")
+    done, total = _amount(task.done, task.unit), None if task.total is None else _amount(task.total, task.unit)
+    why = f"{done} so far" if total is None else f"{done} of {total}"
+    return Words("", "", _one_line(task.title or "getting ready"), why + ".")
+
+
+def _amount(value: float, unit: str | None) -> str:
+    return size(value) if unit == "B" else f"{value:,.0f} {unit or ''}".strip()
 
 
 def _prefill(frame: Frame) -> Words:
@@ -238,12 +256,19 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
 
 
 def _has_progress(frame: Frame) -> bool:
+    if frame.state == "load" and frame.task is not None:
+        return bool(frame.task.total) and frame.task.done is not None
     progress = frame.measures.prefill if frame.measures is not None else None
     return frame.state == "prefill" and progress is not None and bool(progress.total) and progress.done is not None
 
 
 def _paint_progress(area: Area, frame: Frame) -> None:
-    """A thin line: cached, read, to come; at the right the share of the new ones."""
+    """A thin line: cached, read, to come; at the right the share of the new ones. Of a task: done, to do."""
+    if frame.state == "load" and frame.task is not None and frame.task.total:
+        done = (frame.task.done or 0) / frame.task.total
+        area.bar(0, 0, max(1, area.width - 8), 1, [(done, "load", "━")])
+        area.right(area.width, 0, share(done), "ink")
+        return
     assert frame.measures is not None
     progress = frame.measures.prefill
     total, done, cached = progress.total or 1, progress.done or 0, progress.cached or 0

@@ -49,7 +49,8 @@ def paint(
                 turns.paint(area.area(1, 0, min(area.width - 2, TURNS_COLUMNS), area.height), frame)
             case "info":
                 focus = "text" if frame.token is not None else frame.view.focus
-                paint_lines(area, explain.TITLES[focus], [(), *explain.lines(focus, frame)], top)
+                title = explain.TITLES[focus] if frame.token is None else "the token under the cursor"
+                paint_lines(area, title, [(), *explain.lines(focus, frame)], top)
             case "charts":
                 from phasetop.tui import charts  # plotext takes 100 ms to load
 

@@ -56,7 +56,7 @@ def _legend(area: Area, frame: Frame) -> None:
     if frame.page_kind != "reply":
         x = area.label(1, 0, "prompt", focused=frame.view.focus == "text")
         if frame.page.pen is not None:
-            area.line(x, 0, ("   token  ", "faint"), ("read", "gap3"), ("   ▌", "prefill"), ("to come", "faint"))
+            area.line(x, 0, ("   token  ", "faint"), ("read", "gap3"), ("   ▌", "prefill"), (_border(frame), "faint"))
         return
     match frame.view.colour:
         case "gap":
@@ -88,6 +88,12 @@ def _legend(area: Area, frame: Frame) -> None:
                 x = area.line(x, 0, (name, role, style), (f" {count(n)}  ", "faint"))
         case _:
             _head(area, frame)
+
+
+def _border(frame: Frame) -> str:
+    """What begins at the border between what is read and what is to come."""
+    batches = len(frame.trace.batches) if frame.trace is not None else 0
+    return f"batch {batches + 1:,} begins here   to come" if batches else "to come"
 
 
 def _head(area: Area, frame: Frame) -> int:

@@ -130,6 +130,12 @@ def _others(facts: TokenFacts) -> list[Alternative]:
     return [each for each in facts.alternatives[0] if each.text != facts.text]
 
 
+def _why_no_rank(facts: TokenFacts) -> str:
+    if not facts.alternatives:
+        return "no alternatives were told"
+    return "several tokens in one event" if len(facts.alternatives) > 1 else "beyond the alternatives told"
+
+
 def token_lines(facts: TokenFacts, median_ns: float | None) -> list[tuple[Part, ...]]:
     """Everything known of the token, a line each; then what it could have been."""
 
@@ -160,7 +166,7 @@ def token_lines(facts: TokenFacts, median_ns: float | None) -> list[tuple[Part, 
         return made
     made.append(line("probability", probability(facts.logp), f"log {facts.logp:.4f}"))
     rank = facts.rank
-    made.append(line("rank", UNKNOWN if rank is None else str(rank), "" if rank else "beyond the alternatives told"))
+    made.append(line("rank", UNKNOWN if rank is None else str(rank), "" if rank else _why_no_rank(facts)))
     for told in facts.alternatives:
         made.append((("", "faint"),))
         for each in told:

@@ -68,7 +68,7 @@ def paint_cursor(area: Area, frame: Frame, layout: Layout) -> None:
     plot, trace = layout.plot, frame.trace
     if plot is None or trace is None or trace.cursor_at is None or not layout.marks:
         return
-    for y in range(1, area.height - layout.ruler):
+    for y in range(1 + layout.marks, area.height - layout.ruler):  # what is marked stays readable
         area.put(plot.x + trace.cursor_at, y, "│", "soft")
 
 

@@ -6,9 +6,11 @@ import re
 
 from phasetop import events as ev
 from phasetop.session import Session
+from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import Frame, FrameMaker
-from phasetop.tui.headline import shorten, words_of
+from phasetop.tui.headline import paint, shorten, words_of
 from phasetop.tui.layout import layout
+from phasetop.tui.theme import Look
 from phasetop.tui.view import View
 from tests.tui.fabricate import MS, S, Turn, ask, opening, sample, scripted, session_of
 
@@ -67,3 +69,25 @@ def test_a_sentence_loses_whole_clauses_first() -> None:
     assert shorten(sentence, 60) == "1.9 of 2 cores busy; the server holds 214 MiB."
     assert shorten(sentence, 30) == "1.9 of 2 cores busy."
     assert shorten(sentence, 10) == "1.9 of 2 …"
+
+
+def test_what_is_fetched_shows_how_far_it_is() -> None:
+    script = opening()
+    for i in range(4):
+        done = None if i == 0 else 1.2e9 * i
+        script.add(ev.Task(t=(1 + i) * S, task=1, title="pull llama3.1:8b", state="run", done=done, total=4.8e9, unit="B"))
+    script.add(ev.Task(t=6 * S, task=1, state="ok"))
+    session = session_of(script.sorted())
+    plan = layout(120, 36)
+    assert plan is not None
+    for at, why in ((1, "How much there is to do is not told."), (3, "2.40 GB of 4.80 GB."), (4, "3.60 GB of 4.80 GB.")):
+        frame = FrameMaker(session).frame(at * S, plan, View())
+        assert frame.state == "load"
+        assert words_of(frame).limit == "pull llama3.1:8b"
+        assert words_of(frame).why == why
+    canvas = Canvas(120, 36, Look())
+    paint(canvas.area(0, 2, 120, 3), frame, plan)
+    progress = canvas.text().split("\n")[4]
+    assert progress.count("━") == round(0.75 * (progress.rindex("·") - progress.index("━") + 1))
+    assert progress.endswith("75 %")
+    assert FrameMaker(session).frame(7 * S, plan, View()).state == "ready"

@@ -178,7 +178,7 @@ def test_searching_goes_to_hits_of_all_turns_and_around() -> None:
     desk.press("slash", *"promise")
     assert desk.controls.searching
     assert shown(desk).view.search is not None
-    assert len(shown(desk).hits) == 2
+    assert shown(desk).hits == 2
     desk.press("enter")
     assert desk.controls.screen == "live"
     assert shown(desk).token is not None
