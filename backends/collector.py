@@ -7,17 +7,14 @@ are `control` events in the session. EOF on stdin means that the viewer is gone.
 from __future__ import annotations
 
 import os
-import select
-import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
-
-import msgspec
 
 from phasetop import events as ev
 
@@ -26,6 +23,7 @@ if __name__ == "__main__":
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
 
 from phasetop.backends.chat import Conversation
+from phasetop.backends.commands import Command, Commands
 from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.host import HostSampler
 from phasetop.backends.ollama_pull import PullError
@@ -41,8 +39,7 @@ from phasetop.faults import UsageError
 EMBEDDED_MAX_TOKENS: Final = 512
 """A reply of the embedded model ends here unless told otherwise: a small model may never end by itself."""
 _PARTING_S: Final = 5.0
-_READ_BYTES: Final = 1 << 16
-Command = dict[str, Any]
+_TASK_PARTING_S: Final = 0.5
 
 
 class Collector:
@@ -58,10 +55,8 @@ class Collector:
         self._turns: dict[int, Turn] = {}
         self._asked: dict[int, tuple[Ask, int | None]] = {}
         self._applied: dict[int, dict[str, Any]] = {}
-        self._tasks: dict[int, threading.Event] = {}
-        self._threads: list[threading.Thread] = []
+        self._tasks: dict[int, tuple[threading.Event, threading.Thread]] = {}  # those that run
         self._chat = Conversation()
-        self._stopping = threading.Event()
         path = start.get("path")
         self._log_folder = Path(path).parent if path else None
         self._sampler = HostSampler(recorder)
@@ -87,9 +82,7 @@ class Collector:
             self._sampler.watch(self.target.pid, self.target.v)
 
     def _spawn(self, call: Callable[..., None], name: str, *args: Any) -> None:
-        thread = threading.Thread(target=call, args=args, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        threading.Thread(target=call, args=args, name=name, daemon=True).start()
 
     def obey(self, command: Command) -> bool:
         """One command; False when it was `stop`."""
@@ -244,9 +237,11 @@ class Collector:
     def _cancel(self, command: Command) -> None:
         if command.get("task") is not None:
             number = int(command["task"])
-            flag = self._tasks.get(number) or (self.target.pulling(number) if self.target is not None else None)
+            with self._guard:
+                running = self._tasks.get(number)
+            flag = running[0] if running is not None else self.target.pulling(number) if self.target is not None else None
             if flag is None:
-                raise UsageError(f"there is no task {command['task']} running")
+                raise UsageError(f"there is no task {number} running")
             flag.set()
             self.answer("cancel", command.get("id"), task=number)
             return
@@ -275,8 +270,13 @@ class Collector:
         def look() -> None:
             from phasetop.backends.discover import discover
 
-            discover(self._recorder)
-            self.answer("discover", command.get("id"))
+            why: str | None = None
+            try:
+                discover(self._recorder)
+            except Exception as error:  # whoever asked waits for the answer
+                traceback.print_exc()
+                why = f"phasetop's own error: {type(error).__name__}"
+            self.answer("discover", command.get("id"), why=why)
 
         self._spawn(look, "discover")
 
@@ -292,15 +292,30 @@ class Collector:
         from phasetop.backends.fetch import fetch, is_file
 
         model, backend, target = str(command["model"]), command.get("backend"), self.target
-        task = self._recorder.new_id("task")
-        flag = self._tasks[task] = threading.Event()
+        task, flag = self._recorder.new_id("task"), threading.Event()
         wanted = target is not None and target.lacks == model
-        if backend == "ollama" or wanted or (backend is None and not is_file(model)):
-            self.answer("get", command.get("id"), task=task)
-            self._spawn(self._pull, f"pull-{task}", task, model, flag, bool(command.get("insecure")))
-            return
+        pulls = backend == "ollama" or wanted or (backend is None and not is_file(model))
+        insecure = bool(command.get("insecure"))
+
+        def work() -> None:
+            try:
+                if pulls:
+                    self._pull(task, model, flag, insecure)
+                else:
+                    fetch(self._recorder, task, model, flag)
+            except Exception as error:
+                traceback.print_exc()  # into the collector's log
+                why = f"phasetop's own error: {type(error).__name__}"
+                self._recorder.emit(ev.Task(t=self._recorder.now(), task=task, state="failed", title=model, why=why))
+            finally:
+                with self._guard:
+                    del self._tasks[task]
+
+        thread = threading.Thread(target=work, name=f"get-{task}", daemon=True)
+        with self._guard:
+            self._tasks[task] = flag, thread
         self.answer("get", command.get("id"), task=task)
-        self._spawn(fetch, f"get-{task}", self._recorder, task, model, flag)
+        thread.start()
 
     def _pull(self, task: int, model: str, flag: threading.Event, insecure: bool) -> None:
         """Pull a model into Ollama; where it is the one that this session lacked, the session goes on with it."""
@@ -320,14 +335,11 @@ class Collector:
             recorder.emit(ev.Task(t=recorder.now(), task=task, state="failed", title=f"pull {model}", why=str(error)))
             return
         if wanted and target is not None and target.try_again(at_once=True):
-            self._resolve()
+            self._spawn(self._resolve, "target")
 
-    def wait_requests(self) -> None:
-        """Let what runs end by itself (`on_gone` finish)."""
-        while True:
-            turns = self._running()
-            if not turns or self._stopping.is_set():
-                return
+    def wait_requests(self, ended: Callable[[], bool]) -> None:
+        """Let what runs end by itself (`on_gone` finish), or until ``ended`` says that it must end."""
+        while (turns := self._running()) and not ended():
             turns[0].done.wait(0.1)
 
     @property
@@ -337,15 +349,19 @@ class Collector:
 
     def end(self, reason: str) -> str:
         """End all that runs; returns the reason to write: a stop with nothing running is "done"."""
-        self._stopping.set()
         turns = self._running()
         for turn in turns:
             turn.cancel("signal" if reason == "signal" else None)
-        for flag in self._tasks.values():
+        with self._guard:
+            tasks = list(self._tasks.values())
+        for flag, _ in tasks:
             flag.set()
         deadline = time.monotonic() + _PARTING_S
         for turn in turns:
             turn.done.wait(max(0.0, deadline - time.monotonic()))
+        deadline = time.monotonic() + _TASK_PARTING_S
+        for _, thread in tasks:  # each says that it was cancelled
+            thread.join(max(0.0, deadline - time.monotonic()))
         if self.target is not None:
             self.target.close()
         self._sampler.stop()
@@ -355,51 +371,6 @@ class Collector:
 def _id(*values: Any) -> int:
     """The first of the values that is an id, or −1."""
     return next((int(value) for value in values if value is not None), -1)
-
-
-class Commands:
-    """The lines of stdin, as commands; a signal or the viewer's end wakes the reader."""
-
-    def __init__(self, stdin: int) -> None:
-        self._stdin = stdin
-        self._buffer = b""
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_write, False)
-        self.signalled: str | None = None
-
-    def catch_signals(self) -> None:
-        """SIGTERM and SIGHUP end the session in order; ctrl-C is the viewer's to translate."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", None)):
-            if number is not None:
-                signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number: int, frame: object) -> None:  # noqa: ARG002
-        self.signalled = "signal"
-        try:
-            os.write(self._wake_write, b"!")
-        except BlockingIOError:
-            pass
-
-    def next(self) -> Command | None:
-        """The next command; None when there will be none (see `signalled`). A line that is none is {}."""
-        while True:
-            line, newline, rest = self._buffer.partition(b"\n")
-            if newline:
-                self._buffer = rest
-                try:
-                    command = msgspec.json.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError):
-                    return {}
-                return command if isinstance(command, dict) else {}
-            readable, _, _ = select.select([self._stdin, self._wake_read], [], [])
-            if self.signalled is not None:
-                return None
-            if self._stdin in readable:
-                data = os.read(self._stdin, _READ_BYTES)
-                if not data:
-                    return None
-                self._buffer += data
 
 
 def main() -> int:
@@ -428,7 +399,8 @@ def main() -> int:
         if not collector.obey(command):
             break
     if reason == "viewer_gone" and collector.on_gone == "finish":
-        collector.wait_requests()
+        collector.wait_requests(lambda: commands.signalled is not None)
+        reason = commands.signalled or reason
     recorder.close(collector.end(reason))
     return 0
 

@@ -66,8 +66,10 @@ class Turn:
             traceback.print_exc()  # into the collector's log
             self._end("error", ev.Fault(code="internal", text=f"phasetop's own error: {type(error).__name__}"))
         finally:
-            self._owner.finished(self)
-            self.done.set()
+            try:
+                self._owner.finished(self)
+            finally:
+                self.done.set()  # others wait for it
 
     def _run(self) -> None:
         recorder, target = self._recorder, self._target

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from phasetop import events as ev
+from phasetop.backends.collector import Collector
+from phasetop.backends.recorder import Recorder
 from phasetop.lifeline import Lifeline, Start, Target
 from phasetop.places import is_live
 from phasetop.recording import load
@@ -456,6 +459,77 @@ def test_kill_9_of_the_viewer_leaves_no_collector(
     assert session.bye is not None
     assert session.bye.reason == "viewer_gone"
     assert session.runs[0].ends.last().finish == finish  # type: ignore[union-attr]
+
+
+def test_sigterm_ends_what_was_let_run_on_without_a_viewer(
+    state_home: Home, metronome: Beat, spawn: Callable[..., subprocess.Popen[str]]
+) -> None:
+    beat = metronome(rate=100, tokens=100_000, prefill_ms=1)
+    viewer = spawn([sys.executable, "-c", VIEWER, beat.url, "finish"], stdout=subprocess.PIPE, text=True, env=state_home.env)
+    assert viewer.stdout is not None
+    pid, path = viewer.stdout.readline().split()
+    viewer.send_signal(signal.SIGKILL)
+    viewer.wait()
+    os.kill(int(pid), signal.SIGTERM)
+    assert gone(int(pid))
+    session = load(Path(path))
+    assert session.bye is not None
+    assert session.bye.reason == "signal"
+    end = session.runs[0].ends.last()
+    assert end is not None
+    assert (end.finish, end.detail) == ("cancelled", "signal")
+
+
+def test_a_look_around_that_fails_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(recorder: Recorder) -> None:
+        raise LookupError("a server that nobody expected")
+
+    monkeypatch.setattr("phasetop.backends.discover.discover", broken)
+    session, collector, recorder = in_process(tmp_path)
+    collector.obey({"op": "discover", "id": 7})
+    until(lambda: (tmp_path / "s.phasetop").read_bytes().count(b'"op":"discover"'))
+    collector.end("stopped")
+    recorder.close("done")
+    answer = session().controls.items[-1]
+    assert (answer.op, answer.id, answer.ok) == ("discover", 7, False)
+    assert answer.why == "phasetop's own error: LookupError"
+
+
+def test_a_task_ends_once_and_its_end_stands_before_the_last_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(recorder: Recorder, task: int, spec: str, cancelled: threading.Event) -> None:
+        if spec == "hf:a/quick.gguf":
+            return
+        recorder.emit(ev.Task(t=recorder.now(), task=task, state="run", title=spec))
+        cancelled.wait(20)
+        recorder.emit(ev.Task(t=recorder.now(), task=task, state="cancelled", title=spec))
+
+    monkeypatch.setattr("phasetop.backends.fetch.fetch", fetch)
+    session, collector, recorder = in_process(tmp_path)
+    collector.obey({"op": "get", "id": 1, "model": "hf:a/quick.gguf"})
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name == "get-0"])
+    collector.obey({"op": "cancel", "id": 2, "task": 0})
+    collector.obey({"op": "get", "id": 3, "model": "hf:a/slow.gguf"})
+    assert collector.end("stopped") == "done"
+    recorder.close("done")
+    controls = {control.id: control for control in session().controls.items}
+    assert (controls[1].ok, controls[1].task) == (True, 0)
+    assert (controls[2].ok, controls[2].why) == (False, "there is no task 0 running")
+    assert [(task.task, task.state) for task in session().tasks.items] == [(1, "run"), (1, "cancelled")]
+
+
+def in_process(folder: Path) -> tuple[Callable[[], Session], Collector, Recorder]:
+    """A collector in this process, without samplers, and what it wrote."""
+    recorder = Recorder(folder / "s.phasetop", os.open(os.devnull, os.O_WRONLY))
+    recorder.open("s", [], "run", ev.Host())
+    return lambda: load(folder / "s.phasetop"), Collector(recorder, {}), recorder
+
+
+def until(what: Callable[[], object]) -> None:
+    """Return when it is true; fail after 20 s."""
+    end = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 def test_without_a_state_folder_the_session_lives_in_the_pipe(
