@@ -25,10 +25,9 @@ if __name__ == "__main__":
 from phasetop.backends.chat import Conversation
 from phasetop.backends.commands import Command, Commands
 from phasetop.backends.endpoint import Endpoint
-from phasetop.backends.host import HostSampler
-from phasetop.backends.ollama_pull import PullError
 from phasetop.backends.protocol import Ask, Pieces
 from phasetop.backends.recorder import Recorder, this_host
+from phasetop.backends.samplers import Samplers
 from phasetop.backends.scene import RequestScene
 from phasetop.backends.settings import SERVER_SIDE
 from phasetop.backends.target import Target, wanted_from
@@ -59,7 +58,7 @@ class Collector:
         self._chat = Conversation()
         path = start.get("path")
         self._log_folder = Path(path).parent if path else None
-        self._sampler = HostSampler(recorder)
+        self._sampler = Samplers(recorder)
         wanted = wanted_from(start)
         self.target = Target(recorder, wanted, self._live_folder()) if wanted is not None else None
 
@@ -321,6 +320,7 @@ class Collector:
         """Pull a model into Ollama; where it is the one that this session lacked, the session goes on with it."""
         from phasetop.backends.discover import ollama_address
         from phasetop.backends.fetch import pull
+        from phasetop.backends.ollama_pull import PullError
 
         target, recorder = self.target, self._recorder
         wanted = target is not None and target.lacks == model

@@ -11,13 +11,11 @@ import httpx
 
 from phasetop import events as ev
 from phasetop import ollama_names
-from phasetop.backends import ollama
 from phasetop.backends.embedded import available, find_small_model
-from phasetop.backends.endpoint import Endpoint, json_of
+from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.identified import decode_models, is_named, load_state
 from phasetop.backends.launch import COMMANDS, is_installed
 from phasetop.backends.locality import is_local
-from phasetop.backends.ollama_model import is_listed_as, loaded_of, shown
 from phasetop.backends.recorder import Recorder
 from phasetop.faults import UsageError
 from phasetop.model_names import display_name
@@ -55,13 +53,15 @@ def look(kind: str, endpoint: Endpoint, wanted: str | None) -> Found | None:
 
 
 def _look_ollama(endpoint: Endpoint, wanted: str | None) -> Found | None:
+    from phasetop.backends import ollama  # where nobody looks for one, its modules are not loaded
+
     if ollama.version_of(endpoint, _LOOK_S) is None:
         return None
     names = tuple(tag.name for tag in ollama.installed(endpoint, _LOOK_S))
     if wanted is not None:
         there = ollama_names.find(wanted, names) is not None or ollama_names.is_cloud(wanted)
         return Found(wanted if there else None, names)
-    loaded = loaded_of(json_of(endpoint.get("/api/ps", _LOOK_S)))
+    loaded = ollama.loaded(endpoint, _LOOK_S)
     return Found(loaded[0].name if loaded else None, names)
 
 
@@ -123,10 +123,13 @@ _Listed = tuple[str | None, list[dict[str, Any]]]
 
 
 def _ollamas(endpoint: Endpoint) -> _Listed | None:
+    from phasetop.backends import ollama
+    from phasetop.backends.ollama_model import is_listed_as, shown
+
     version = ollama.version_of(endpoint, _LOOK_S)
     if version is None:
         return None
-    loaded = loaded_of(json_of(endpoint.get("/api/ps", _LOOK_S)))
+    loaded = ollama.loaded(endpoint, _LOOK_S)
     models = [
         {
             "name": shown(tag.name),

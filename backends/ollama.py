@@ -12,7 +12,7 @@ from phasetop.backends.endpoint import Endpoint, json_of
 from phasetop.backends.identified import Identified, Refused
 from phasetop.backends.ollama_errors import NO_MODEL, explain
 from phasetop.backends.ollama_known import Known
-from phasetop.backends.ollama_model import OllamaModel, Tag, describe, loaded_of, shown, tags_of
+from phasetop.backends.ollama_model import Loaded, OllamaModel, Tag, describe, loaded_of, shown, tags_of
 from phasetop.backends.ollama_request import body_of, messages_of, unused
 from phasetop.backends.ollama_stream import OllamaStream
 from phasetop.backends.ollama_watch import OllamaWatch
@@ -82,6 +82,11 @@ def installed(endpoint: Endpoint, timeout_s: float = 5.0) -> list[Tag]:
     return tags_of(json_of(endpoint.get("/api/tags", timeout_s)))
 
 
+def loaded(endpoint: Endpoint, timeout_s: float = 5.0) -> list[Loaded]:
+    """What is loaded. Raises `httpx.HTTPError`."""
+    return loaded_of(json_of(endpoint.get("/api/ps", timeout_s)))
+
+
 def probe(endpoint: Endpoint, wanted: str | None) -> Identified | None:
     """Recognise an Ollama by its /api/version, and find the model that is meant.
 
@@ -94,7 +99,7 @@ def probe(endpoint: Endpoint, wanted: str | None) -> Identified | None:
         return None
     tags = installed(endpoint)
     known = Known(endpoint)
-    name = choose(tags, [one.name for one in loaded_of(json_of(endpoint.get("/api/ps")))], wanted, endpoint.base)
+    name = choose(tags, [one.name for one in loaded(endpoint)], wanted, endpoint.base)
     answer = endpoint.post("/api/show", {"model": name}, 30.0)
     if answer.status_code in (401, 403):
         explained = explain(answer.status_code, answer.headers, answer.content, secrets=endpoint.secrets())
@@ -105,7 +110,7 @@ def probe(endpoint: Endpoint, wanted: str | None) -> Identified | None:
     return Identified(Ollama(endpoint, model, known), server, dict(model.described))
 
 
-def choose(tags: list[Tag], loaded: list[str], wanted: str | None, base: str) -> str:
+def choose(tags: list[Tag], in_memory: list[str], wanted: str | None, base: str) -> str:
     """The name to ask for: as it was typed; else what is loaded, else the only one there is.
 
     Raises:
@@ -116,8 +121,8 @@ def choose(tags: list[Tag], loaded: list[str], wanted: str | None, base: str) ->
         if ollama_names.find(wanted, names) is None and not ollama_names.is_cloud(wanted):
             raise not_installed(wanted, names, base)
         return wanted
-    if loaded:
-        return loaded[0]
+    if in_memory:
+        return in_memory[0]
     if len(names) == 1:
         return names[0]
     if not names:

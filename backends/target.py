@@ -20,12 +20,9 @@ from phasetop import events as ev
 from phasetop.backends import discover
 from phasetop.backends.embedded import Engine, EngineError, available, find_small_model
 from phasetop.backends.endpoint import Endpoint, base_url
-from phasetop.backends.fetch import pull
 from phasetop.backends.identified import Identified, Refused, StillLoading
 from phasetop.backends.local_model import describe, with_defaults, with_local_knowledge, with_metadata
 from phasetop.backends.locality import is_local, listening_pid
-from phasetop.backends.ollama import not_installed
-from phasetop.backends.ollama_pull import PullError
 from phasetop.backends.protocol import Backend
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.registry import identify, probe_of
@@ -210,6 +207,8 @@ class Target:
 
     def _lacks(self, url: str, found: discover.Found, model: str) -> None:
         """An Ollama is there and has no such model: pull it, where that is wanted. Raises `Refused`."""
+        from phasetop.backends.ollama import not_installed
+
         self.endpoint = self._open(url)
         refused = not_installed(model, found.names, self.endpoint.base)
         if not self._wanted.pull:
@@ -219,6 +218,9 @@ class Target:
 
     def _pull(self, endpoint: Endpoint, model: str) -> None:
         """Raises `Refused` when it does not come."""
+        from phasetop.backends.fetch import pull
+        from phasetop.backends.ollama_pull import PullError
+
         self._pulling = self._recorder.new_id("task"), threading.Event()
         if self._closing.is_set():
             self._pulling[1].set()
