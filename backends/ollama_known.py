@@ -78,12 +78,18 @@ class Known:
             return self._last.get(_key(model))
 
     def remember(self, model: OllamaModel, runner: Runner | None) -> None:
-        """Look how a model stands after a request to it: the request put its unloading off."""
-        line = is_listed(model, self.listed() or ())
+        """How a model stands after a request to it."""
         options = {} if runner is None else {**runner.options, "context": runner.context}
-        last = Last(None if runner is None else runner.key, options, line.expires_s if line is not None else None)
         with self._guard:
-            self._last[_key(model)] = last
+            self._last[_key(model)] = Last(None if runner is None else runner.key, options)
+
+    def look_when_it_unloads(self, model: OllamaModel) -> None:
+        """Ask when the model would be unloaded: each request puts that off."""
+        line = is_listed(model, self.listed() or ())
+        with self._guard:
+            last = self._last.get(_key(model))
+            if last is not None and line is not None:
+                self._last[_key(model)] = replace(last, expires_s=line.expires_s)
 
     def begin(self, r: int) -> bool:
         """A request is about to be sent; True when it is the only one of this session."""

@@ -160,7 +160,7 @@ class OllamaWatch:
                 self._kick.wait(self._step())
                 self._kick.clear()
             if self._ended:
-                self._known.remember(self._model, self._runner)
+                self._known.look_when_it_unloads(self._model)
         except Exception:
             traceback.print_exc()
         finally:
@@ -284,6 +284,8 @@ class OllamaWatch:
                 events[i] = self._final = self._progress.complete(event)
             elif isinstance(event, ev.End):
                 self._ended = event.finish in ("stop", "length", "tool_calls")
+                if self._ended:
+                    self._known.remember(self._model, self._runner)
                 events[i] = self._explained(event)
                 self._look_at_gpu()
         return events

@@ -150,6 +150,35 @@ class RealOllama:
             more["files"] = {"model.gguf": digest}
         assert self.call("POST", "/api/create", {"model": name, **more}) == {"status": "success"}
 
+    def write_native(self, name: str) -> None:
+        """A model of the same GGUF without a template layer, written into the store by hand: its runner applies its own."""
+        blobs = self.home / "models" / "blobs"
+        config = {"model_format": "gguf", "model_family": "llama", "model_families": ["llama"], "model_type": "134M"}
+        raw = json.dumps({**config, "file_type": "Q4_1", "architecture": "amd64", "os": "linux"}).encode()
+        digest = sha256(raw).hexdigest()
+        (blobs / f"sha256-{digest}").write_bytes(raw)
+        model = sha256(self.model.read_bytes()).hexdigest()
+        kind = "application/vnd.docker.distribution.manifest.v2+json"
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": kind,
+            "config": {
+                "mediaType": "application/vnd.docker.container.image.v1+json",
+                "digest": f"sha256:{digest}",
+                "size": len(raw),
+            },
+            "layers": [
+                {
+                    "mediaType": "application/vnd.ollama.image.model",
+                    "digest": f"sha256:{model}",
+                    "size": self.model.stat().st_size,
+                }
+            ],
+        }
+        folder = self.home / "models" / "manifests" / "registry.ollama.ai" / "library" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "latest").write_text(json.dumps(manifest))
+
     def chat(self, prompt: str, **options: Any) -> dict[str, Any]:
         """Ask plainly, not streamed; the whole answer."""
         body = {"model": "smollm2", "messages": [{"role": "user", "content": prompt}], "stream": False, "options": options}
@@ -188,6 +217,15 @@ class RealOllama:
             elif "prompt eval time =" in line:
                 found.append({"computed": int(line.split("/")[1].split()[0]), "cached": cached or 0})
         return found
+
+    def last_truth(self, prompt: int | None) -> dict[str, int]:
+        """The newest of `truth`, once it is of a prompt of so many tokens: the log is written a moment after the reply."""
+        end = time.monotonic() + 5
+        while True:
+            found = self.truth()[-1]
+            if sum(found.values()) == prompt or time.monotonic() > end:
+                return found
+            time.sleep(0.02)
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         """End it and every runner that it had."""
