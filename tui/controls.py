@@ -97,6 +97,7 @@ class Controls(Reading, Panes, Asking, Remembering):
         """Time goes on: a message that stood long enough goes, and what was awaited may be known."""
         self.told()
         self.arrive()
+        self.want_probabilities()
         if self._message is not None and self._clock() >= self._message[1]:
             self._message, self.changed = None, True
 

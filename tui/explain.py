@@ -65,7 +65,7 @@ def _lines(row: Row, measures: Measures) -> list[Line]:
     elif source is not None:
         head.append((clean(source), "faint"))
     else:
-        head.append(("our clock" if path.startswith(("latency", "phases", "rates")) else "", "faint"))
+        head.append(("our clock" if path.startswith(("latency", "phases", "rates")) else "server", "faint"))
     return [tuple(head), ((" " * 24 + " " + how, "faint"),)]
 
 

@@ -62,7 +62,9 @@ def _gap_figure(ns: float, *, fine: bool) -> tuple[str, str]:
 
 
 def _axis_number(value: float) -> str:
-    """Two digits: ``4``, ``25``, ``160``."""
+    """Two digits: ``4``, ``25``, ``160``, ``1.6k``."""
+    if value >= 995:
+        return f"{value / 1000:.2g}k"
     if value < 100:
         return f"{value:.2g}"
     return f"{round(value / 10) * 10:,.0f}"

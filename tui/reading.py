@@ -55,10 +55,18 @@ class Reading(Choices):
         elif self._view.asked_for_probabilities:
             self.say("colours: probability, from the next turn on")
         else:
-            self._lifeline.want_logprobs(LOGPROBS)
-            self._view = replace(self._view, asked_for_probabilities=True)
-            self.say(f"probability: from the next turn on the server is asked for it, {LOGPROBS_COST}")
+            self.want_probabilities()
         self._read_again()
+
+    def want_probabilities(self) -> None:
+        """Where colours mean probability and the reply has none: ask for it, from the next turn on, and say so, once."""
+        shown, view = self.shown, self._view
+        if view.colour != "probability" or view.asked_for_probabilities or self._lifeline is None:
+            return
+        if shown is not None and shown.upto and not shown.has_probabilities:
+            self._lifeline.want_logprobs(LOGPROBS)
+            self._view = replace(view, asked_for_probabilities=True)
+            self.say(f"probability: from the next turn on the server is asked for it, {LOGPROBS_COST}")
 
     # ---- scrolling
 

@@ -266,3 +266,20 @@ def test_of_a_redacted_reply_nothing_is_copied_and_its_dots_have_colours() -> No
     desk.press("y")
     assert desk.message == "the text was left out of this recording: there is nothing to copy"
     assert not shown(Desk(session, session.last_t)).redacted
+
+
+def test_probability_that_is_remembered_from_another_time_is_asked_for_too() -> None:
+    class Remembered:
+        def get(self, name: str) -> object:
+            return "probability" if name == "colour" else None
+
+        def put(self, name: str, value: object) -> None:
+            """Nothing is kept."""
+
+    plain = session_of(scripted("run", Turn(tokens=60)))
+    desk = Desk(plain, plain.last_t)
+    desk.controls.restore(Remembered())
+    desk.draw()
+    assert desk.wire.said == [("logprobs", 5)]
+    desk.draw()
+    assert desk.wire.said == [("logprobs", 5)]
