@@ -7,7 +7,7 @@ import platform
 import socket
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +44,8 @@ class Recorder:
         self.redacted = redacted
         self._guard = threading.Lock()
         self._last_t: dict[tuple[str, int], int] = {}
-        self._ids = {"s": 0, "r": 0, "m": 0, "v": 0, "task": 0}
+        self._ids = {"s": 0, "r": 0, "m": 0, "v": 0, "task": 0, "d": 1}  # d = 0 is the host
+        self._listeners: list[Callable[[Sequence[ev.Event]], None]] = []
         self._journal = Journal(path, pipe, self._lost)
         self._no_file = no_file
 
@@ -57,7 +58,7 @@ class Recorder:
         return max(0, mono_ns - self.anchor.mono)
 
     def new_id(self, kind: str) -> int:
-        """The next small id of a kind: s, r, m, v or task."""
+        """The next small id of a kind: s, r, m, v, d or task."""
         with self._guard:
             number = self._ids[kind]
             self._ids[kind] = number + 1
@@ -95,6 +96,12 @@ class Recorder:
             lines = [self._line(event) for event in events]
             if lines:
                 self._journal.write(b"".join(lines))
+        for listener in self._listeners:
+            listener(events)
+
+    def listen(self, listener: Callable[[Sequence[ev.Event]], None]) -> None:
+        """Have events told after they were written, on the thread that wrote them; listeners are quick and write nothing."""
+        self._listeners = [*self._listeners, listener]
 
     def _line(self, event: ev.Event) -> bytes:
         if self.redacted:

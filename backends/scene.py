@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from phasetop import events as ev
-from phasetop.backends.host import HostSampler
 from phasetop.backends.protocol import Ask, Pieces
 from phasetop.backends.recorder import Recorder
+from phasetop.backends.samplers import Samplers
 from phasetop.backends.target import Target
 
 
@@ -26,7 +26,7 @@ class RequestScene:
         ask: Ask,
         recorder: Recorder,
         target: Target,
-        sampler: HostSampler,
+        sampler: Samplers,
         applied: Mapping[str, Any],
         prompt: Callable[[Ask, Pieces], None],
     ) -> None:
