@@ -48,6 +48,7 @@ class Recorder:
         self._listeners: list[Callable[[Sequence[ev.Event]], None]] = []
         self._journal = Journal(path, pipe, self._lost)
         self._no_file = no_file
+        self._closed = False
 
     def now(self) -> int:
         """The time since the anchor, ns."""
@@ -90,11 +91,11 @@ class Recorder:
         self.emit_all(events)
 
     def emit_all(self, events: Iterable[ev.Event]) -> None:
-        """Write events in one go; redacted where asked, times never falling per kind and request."""
+        """Write events in one go; redacted where asked, times never falling per kind and request; none after `close`."""
         events = list(events)  # whoever makes them may need an id, or a clock, of ours
         with self._guard:
             lines = [self._line(event) for event in events]
-            if lines:
+            if lines and not self._closed:
                 self._journal.write(b"".join(lines))
         for listener in self._listeners:
             listener(events)
@@ -137,7 +138,8 @@ class Recorder:
         with self._guard:
             bye = ev.Bye(t=self.now(), reason=reason, lines=self._journal.lines, dropped=self._journal.dropped or None)
             self._journal.write(ev.encode(bye))
-        self._journal.close()
+            self._closed = True  # threads that are not over yet have nothing more to tell
+            self._journal.close()
 
 
 def _valid(value: object) -> object:

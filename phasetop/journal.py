@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from phasetop.places import lock
+
+_LOCK_TRIES: Final = 100
+_LOCK_PAUSE_S: Final = 0.005
 
 
 class Journal:
@@ -44,11 +49,13 @@ class Journal:
         except OSError as error:
             self.refused = f"cannot write {path.name}: {(error.strerror or str(error)).lower()}"
             return
-        if not lock(fd):
-            os.close(fd)
-            self.refused = f"another process writes {path.name}"
-            return
-        self._fd = fd
+        for _ in range(_LOCK_TRIES):  # the file is ours, but somebody may look right now whether it is live
+            if lock(fd):
+                self._fd = fd
+                return
+            time.sleep(_LOCK_PAUSE_S)
+        os.close(fd)
+        self.refused = f"another process writes {path.name}"
 
     def _remove_empty(self) -> None:
         """A file that never took a line is no session's."""
@@ -88,6 +95,7 @@ class Journal:
             self._size += whole
             self._close_file()
             why = (error.strerror or str(error)).lower()
+            self.lines += 1  # the notice
             if self._size:
                 self.refused = f"recording stopped: {why}"
                 return self._lost(self.refused) + data[whole:]

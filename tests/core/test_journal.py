@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
@@ -14,7 +15,7 @@ import pytest
 from phasetop import events as ev
 from phasetop.follow import Follower
 from phasetop.journal import Journal
-from phasetop.places import is_live
+from phasetop.places import is_live, lock
 from phasetop.recording import load
 
 
@@ -110,6 +111,7 @@ def test_a_full_disk_cuts_back_to_the_last_whole_line_and_goes_on_over_the_pipe(
     assert "no space" in session.notices.items[0].text
     assert session.bad_lines == 0
     assert journal.dropped == 0
+    assert journal.lines == session.lines  # with the notice
     again = load(path)
     assert again.bad_lines == 0
     kept = len(again.runs[0].tokens)
@@ -143,3 +145,26 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     journal.write(HELLO + line(1))
     assert journal.dropped == 2
     os.close(writer)
+
+
+def test_a_look_whether_it_is_live_does_not_cost_a_new_session_its_file(
+    tmp_path: Path, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may hold the shared lock for a moment, just when the file appears."""
+    path = tmp_path / "a.phasetop"
+    looks: list[int] = []
+
+    def lock_while_somebody_looks(fd: int) -> bool:
+        if not looks:
+            looks.append(os.open(path, os.O_RDONLY))
+            fcntl.flock(looks[0], fcntl.LOCK_SH)
+            assert not lock(fd)
+            return False
+        os.close(looks[0])
+        return lock(fd)
+
+    monkeypatch.setattr("phasetop.journal.lock", lock_while_somebody_looks)
+    journal = Journal(path, pipe[1], lost)
+    assert journal.recording
+    assert is_live(path)
+    journal.close()
