@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from phasetop import events as ev
-from phasetop.backends.logprobs import Entry, Pieces, pieces
+from phasetop.backends.logprobs import Entry, Pieces, pieces, token_id
 from phasetop.backends.openai_stream import Progress, ServerTimings
 from phasetop.backends.reply import BIG_EVENT_BYTES, fit
 from phasetop.backends.server_errors import explain_error, read_error
@@ -119,7 +119,7 @@ class CompletionStream(SseReplyParser):
         found = pieces(text, entries)
         ids = chunk.tokens or []
         if len(ids) == 1 and not entries:
-            found = found._replace(i=ids[0] if 0 <= ids[0] < 2**53 else None)
+            found = found._replace(i=token_id(ids[0]))
         out.append(self._reply.line(t, found, n))
 
     def _finish(self, chunk: _Chunk, t: int, out: list[ev.Event]) -> None:

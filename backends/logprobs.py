@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from phasetop import events as ev
+from phasetop.backends.server_json import MAX_TOKENS
 
 LOWEST: Final = -1e30
 """Log-probabilities below are servers' way to write minus infinity (llama.cpp: the lowest 32-bit float)."""
@@ -121,8 +122,13 @@ def _logp(entry: Entry | Alternative) -> float | None:
     return round(logp, 5) + 0.0 if LOWEST < logp < 1e30 else None
 
 
+def token_id(value: int | None) -> int | None:
+    """A token's id; None for one that a line cannot hold (`events.Few`)."""
+    return value if value is not None and 0 <= value < MAX_TOKENS else None
+
+
 def _id(entry: Entry) -> int | None:
-    return entry.id if entry.id is not None and 0 <= entry.id < 2**53 else None
+    return token_id(entry.id)
 
 
 def _top(entry: Entry) -> list[Any] | None:

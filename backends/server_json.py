@@ -21,7 +21,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 MAX_DEPTH: Final = 48
 """Nesting that is followed; what lies deeper becomes None."""
 MAX_TOKENS: Final = 2**31
-"""Token counts from here on are no counts."""
+"""Token counts and ids from here on are none."""
 
 _FAILURES: Final = (msgspec.DecodeError, ValueError, RecursionError)
 

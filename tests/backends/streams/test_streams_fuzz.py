@@ -75,13 +75,14 @@ def some(**keys: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 count = st.integers(-1, 40)
+token_id = st.sampled_from([0, 279, 2**31 - 1, 2**31, 2**53 - 1])
 text = st.text(max_size=4)
 raw_bytes = st.lists(st.integers(-1, 300), max_size=4)
 probability = st.floats(-9, 0)
 alternative = some(token=text, bytes=raw_bytes, logprob=probability, prob=st.floats(0, 1))
 entry = some(
     token=text,
-    id=count,
+    id=token_id,
     bytes=raw_bytes,
     logprob=probability,
     prob=st.floats(0, 1),
@@ -118,7 +119,7 @@ chat_chunk = some(choices=st.lists(choice, max_size=2), timings=timings, usage=u
 raw_chunk = some(
     index=st.integers(0, 1),
     content=text,
-    tokens=st.lists(count, max_size=3),
+    tokens=st.lists(token_id, max_size=3),
     stop=st.booleans(),
     tokens_predicted=count,
     tokens_evaluated=count,
