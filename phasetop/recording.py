@@ -68,15 +68,15 @@ class LineFeed:
             data = self._tail + data
         end = data.rfind(b"\n") + 1
         self._tail = data[end:]
-        if len(self._tail) > ev.MAX_READ_BYTES:  # never let a hostile line fill the memory
-            self._overlong = True
-            self.offset += len(self._tail)
-            self._tail = b""
         taken = 0
         with _no_collections():
             for line in data[:end].splitlines(keepends=True) if b"\r" not in data else _lines(data[:end]):
                 taken += 1
                 self._take(line)
+        if len(self._tail) > ev.MAX_READ_BYTES:  # never let a hostile line fill the memory
+            self._overlong = True
+            self.offset += len(self._tail)
+            self._tail = b""
         return taken
 
     def _take(self, line: bytes) -> None:
@@ -122,7 +122,7 @@ def check_hello(event: ev.AnyEvent) -> None:
 
 
 def load(path: Path) -> Session:
-    """A recording, whole; gzip is read too. A torn tail and a missing end are settled (see `settle`).
+    """A recording, whole; gzip is read too. What could not be read is told by a notice; a missing end is left (`settle`).
 
     Raises:
         FormatError: no recording, or one of a newer format.

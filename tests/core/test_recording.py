@@ -102,6 +102,16 @@ def test_an_endless_line_does_not_fill_the_memory() -> None:
     assert feed.offset == len(ev.encode(HELLO)) + 9 * len(block) + 1 + len(ev.encode(EVENTS[3]))
 
 
+def test_whole_lines_before_an_endless_one_are_taken() -> None:
+    session = Session()
+    feed = LineFeed(session)
+    feed.feed(ev.encode(HELLO) + ev.encode(EVENTS[3]) + b"x" * (ev.MAX_READ_BYTES + 1))
+    assert session.runs[0].tokens.text == ["a\u2028b"]
+    feed.feed(b"\n" + ev.encode(EVENTS[3]))
+    assert session.runs[0].tokens.text == ["a\u2028b"] * 2
+    assert session.bad_lines == 1
+
+
 @given(st.lists(st.integers(1, 40), max_size=60))
 def test_any_split_gives_the_same_session(sizes: list[int]) -> None:
     session = Session()
