@@ -76,7 +76,8 @@ class Endpoint:
         try:
             context = tls_context(base, cacert, insecure)
         except OSError as error:  # ssl.SSLError is one
-            raise UsageError(f"--cacert {cacert}: {error.strerror or error}") from None
+            where = f"--cacert {cacert}" if cacert else "SSL_CERT_FILE or SSL_CERT_DIR"
+            raise UsageError(f"{where}: {error.strerror or error}") from None
         return cls(base, check_key(api_key or _userinfo_key(typed)), context, proxy)
 
     def headers(self) -> dict[str, str]:

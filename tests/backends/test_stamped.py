@@ -203,6 +203,12 @@ def test_a_password_in_the_url_is_the_key_and_is_shown_nowhere() -> None:
     assert "hush" not in printable_url("http://me:hush@host:1/x?token=hush")
 
 
+def test_authorities_of_the_environment_that_cannot_be_read_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/authorities.pem")
+    with pytest.raises(UsageError, match=r"^SSL_CERT_FILE"):
+        Endpoint.open("https://h", None)
+
+
 def test_a_proxy_is_used_when_it_is_named(serve: Serve) -> None:
     """A name that nobody can resolve is reached through it, with stamps."""
 
