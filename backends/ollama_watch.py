@@ -37,6 +37,8 @@ QUEUE_S: Final = 1.0
 ABANDONED_S: Final = 3.0
 """Between polls while it works on a request that was cancelled: more often would keep that one alive."""
 LOAD_S: Final = 0.1
+SILENT_S: Final = 1.0
+"""A runner that does not answer, and of which nothing comes for so long, is lost."""
 _STOP_S: Final = 0.3
 _NICE: Final = 10
 
@@ -73,6 +75,8 @@ class OllamaWatch:
         self._load_task: int | None = None
         self._sent_s = 0.0
         self._first: tuple[float, float | None] | None = None  # the first token: when, and the runner's CPU seconds then
+        self._newest_s = 0.0
+        self._lost = False
         self._final: ev.Timings | None = None
         self._ended = False
 
@@ -251,14 +255,14 @@ class OllamaWatch:
     def _step_lost(self, runner: Runner) -> float:
         """The runner does not answer: busy, or ended: for a load with other options, or by its death."""
         scene = self._scene
-        if self._stopping.is_set() or is_alive(runner):
-            return PREFILL_S
         if self._first is not None:
-            text = "Ollama's runner ended in the middle of the answer; Ollama may take half a minute to notice"
-            if not self._stopping.wait(0.5):  # mostly it says so itself, at once
+            silent = time.monotonic() - self._newest_s > SILENT_S  # where it only died, Ollama says so itself, sooner
+            if silent and not self._lost and not self._stopping.is_set():
+                self._lost = True
+                how = "does not answer any more" if is_alive(runner) else "ended"
+                text = f"Ollama's runner {how}, in the middle of the reply; Ollama may take half a minute to notice"
                 scene.emit(ev.Notice(t=scene.now(), r=scene.r, code="runner-lost", level="warn", text=text))
-            self._stopping.wait()
-            return 0.0
+            return DECODE_S if not self._lost else SILENT_S
         new = runner_of([one for one in self._known.runners() or () if one.key != runner.key], self._model.blob)
         if new is None:
             return LOAD_S
@@ -274,7 +278,10 @@ class OllamaWatch:
     def take(self, events: list[ev.Event]) -> list[ev.Event]:
         """Complete the final figures: the cached part is the runner's word, and a cut prompt is told."""
         for i, event in enumerate(events):
-            if isinstance(event, ev.Tok) and self._first is None:
+            if isinstance(event, ev.Tok):
+                self._newest_s = time.monotonic()
+                if self._first is not None:
+                    continue
                 self._first = time.monotonic(), None if self._runner is None else busy_s(self._runner.pid)
                 self._finder.first_token = True
                 self._kick.set()
