@@ -31,6 +31,7 @@ from phasetop.tui.controls import Controls
 from phasetop.tui.driver import TerminalDriver
 from phasetop.tui.failure import Failure
 from phasetop.tui.frame import Frame, FrameMaker
+from phasetop.tui.keys import Key, keys_of
 from phasetop.tui.layout import Layout, Rect, layout, tiles, zoomed
 from phasetop.tui.pacing import Pacer
 from phasetop.tui.painter import paint
@@ -185,6 +186,7 @@ class ViewApp(App[None], inherit_bindings=False):
             asking=no_request if options.ask is None else options.ask and lifeline is not None,
             earlier=options.earlier,
             edit=self._edit,
+            palette=self.open_palette,
             remote=self._remote,
         )
         self.controls.copy = self._to_terminal
@@ -296,7 +298,7 @@ class ViewApp(App[None], inherit_bindings=False):
 
     def _tick(self) -> None:
         """One beat of the frame clock: take what came, and draw if the terminal keeps up."""
-        if self._leaving:
+        if self._leaving or len(self.screen_stack) > 1:
             return
         controls = self.controls
         try:
@@ -364,7 +366,7 @@ class ViewApp(App[None], inherit_bindings=False):
 
     async def on_event(self, event: events.Event) -> None:
         """Keys never reach Textual's own bindings; the terminal's answers pace the frames."""
-        if isinstance(event, events.Key):
+        if isinstance(event, events.Key) and len(self.screen_stack) == 1:
             self._press(event.key, event.character if event.is_printable else None)
         elif isinstance(event, events.CursorPosition):
             self._pacer.answered(time.monotonic())
@@ -372,6 +374,17 @@ class ViewApp(App[None], inherit_bindings=False):
                 self.exit()
         else:
             await super().on_event(event)
+
+    def keys_here(self) -> list[Key]:
+        """The keys that mean something now."""
+        shown = self.controls.shown
+        return [] if shown is None else keys_of("live", footer.situation(shown))
+
+    def open_palette(self) -> None:
+        """Find a key by what it does."""
+        from phasetop.tui.palette import palette
+
+        self.push_screen(palette(self.keys_here(), lambda name: self._press(name, None)))
 
     def _press(self, name: str, character: str | None) -> None:
         if self._leaving:

@@ -41,6 +41,7 @@ class Controls(Reading, Panes, Asking, Remembering):
         asking: the ask line has the keys from the start.
         earlier: the prompts of other times, oldest first.
         edit: hands a text to the person's editor and returns what it became; None: there is no way to.
+        palette: finds a key by what it does.
         remote: the terminal is at the other end of a link.
         clock: seconds of a steady clock.
 
@@ -57,6 +58,7 @@ class Controls(Reading, Panes, Asking, Remembering):
         asking: bool = False,
         earlier: Iterable[str] = (),
         edit: Callable[[str], str] | None = None,
+        palette: Callable[[], None] = lambda: None,
         remote: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -65,6 +67,7 @@ class Controls(Reading, Panes, Asking, Remembering):
         self._plan: Layout | None = None
         self._leave = leave
         self._suspend = suspend
+        self._palette = palette
         self._interrupted_at = -TWICE_S
 
     @property
@@ -162,6 +165,10 @@ class Controls(Reading, Panes, Asking, Remembering):
     def do_suspend(self) -> None:
         """ctrl-Z: back to the shell for a while."""
         self._suspend()
+
+    def do_palette(self) -> None:
+        """Find a key by what it does."""
+        self._palette()
 
     def do_quit(self) -> None:
         """Leave."""

@@ -104,6 +104,7 @@ LIVE: Final = (
     Key(("q",), "q", "quit", "quit", "quit; a running reply ends", "always", 99),
     Key(("ctrl+c",), "ctrl-c", "", "interrupt", "end the reply; twice: quit", "always"),
     Key(("ctrl+t",), "ctrl-t", "", "theme", "dark or light theme", "always"),
+    Key(("ctrl+p",), "ctrl-p", "", "palette", "find a key by what it does", "always"),
     Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
 )
 SEARCH: Final = (
@@ -124,6 +125,7 @@ START: Final = (
     Key(("question_mark",), "?", "keys", "help", "this page", "always", 98),
     Key(("q",), "q", "quit", "quit", "quit", "always", 99),
     Key(("ctrl+t",), "ctrl-t", "", "theme", "dark or light theme", "always"),
+    Key(("ctrl+p",), "ctrl-p", "", "palette", "find a key by what it does", "always"),
     Key(("ctrl+c",), "ctrl-c", "", "interrupt", "twice: quit", "always"),
     Key(("ctrl+z",), "ctrl-z", "", "suspend", "to the shell; fg comes back", "always"),
 )
@@ -168,6 +170,11 @@ def lookup(screen: Screen, name: str, situation: frozenset[When]) -> Key | None:
 def table_of(screen: Screen) -> tuple[Key, ...]:
     """The keys of a screen."""
     return TABLE[screen]
+
+
+def keys_of(screen: Screen, situation: frozenset[When]) -> list[Key]:
+    """The keys of a screen that mean something in a situation."""
+    return [key for key in TABLE[screen] if key.when in situation]
 
 
 def row_of(screen: Screen, situation: frozenset[When], width: int) -> list[Key]:

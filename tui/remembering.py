@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 from msgspec.structs import replace
 
 from phasetop.tui.choices import Choices
+from phasetop.tui.layout import PANES
 from phasetop.tui.page import COLOURS
 from phasetop.tui.theme import Theme
 
@@ -40,6 +41,9 @@ class Remembering(Choices):
             return
         if (colour := memory.get("colour")) in COLOURS:
             self._view = replace(self._view, colour=colour)
+        if (zoom := memory.get("zoom")) in PANES:
+            self._view = replace(self._view, zoom=zoom)
+        self._view = replace(self._view, sweep=memory.get("sweep") is True)
 
     def remember(self) -> None:
         """Keep how the view is left; what is usual is not written."""
@@ -47,6 +51,8 @@ class Remembering(Choices):
             return
         view = self._view
         self._memory.put("colour", view.colour if view.colour != COLOURS[0] else None)
+        self._memory.put("zoom", view.zoom)
+        self._memory.put("sweep", view.sweep or None)
 
     def do_theme(self) -> None:
         """The other theme."""

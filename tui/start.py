@@ -108,6 +108,8 @@ class StartControls:
         suspend: called for ctrl-Z.
         earlier: the prompts of other times, oldest first.
         edit: hands a text to the person's editor.
+        turn_theme: changes to the other theme.
+        palette: finds a key by what it does.
         clock: seconds of a steady clock.
 
     """
@@ -122,6 +124,7 @@ class StartControls:
         earlier: Iterable[str] = (),
         edit: Callable[[str], str] | None = None,
         turn_theme: Callable[[], str] | None = None,
+        palette: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.help = False
@@ -135,6 +138,7 @@ class StartControls:
         self._suspend = suspend
         self._edit = edit
         self._turn_theme = turn_theme
+        self._palette = palette
         self._clock = clock
         self._chosen: tuple[str, str, str] | None = None  # by what it is: the list may change under it
         self._message: tuple[str, float] | None = None
@@ -297,6 +301,10 @@ class StartControls:
         """The other theme."""
         if self._turn_theme is not None:
             self._turn_theme()
+
+    def do_palette(self) -> None:
+        """Find a key by what it does."""
+        self._palette()
 
     def do_interrupt(self) -> None:
         """ctrl-C: twice leaves."""

@@ -13,6 +13,7 @@ from phasetop.session import Session
 from phasetop.tui import startpage, terminal
 from phasetop.tui.app import IDLE_S, Options, Terms, ViewApp, run_app
 from phasetop.tui.cells import Canvas
+from phasetop.tui.keys import Key, keys_of
 from phasetop.tui.layout import Rect
 from phasetop.tui.start import Begun, StartControls, Starter
 from phasetop.tui.theme import Look
@@ -59,7 +60,14 @@ class StartApp(ViewApp):
             earlier=options.earlier,
             edit=self._edit,
             turn_theme=self._turn_theme,
+            palette=self.open_palette,
         )
+
+    def keys_here(self) -> list[Key]:
+        """The keys that mean something now."""
+        if self.start is None:
+            return super().keys_here()
+        return keys_of("start", self.start.picture(80).situation)
 
     def _begun(self, begun: Begun) -> None:
         """Go on with the view; its ask line knows the prompts that were typed here."""
@@ -75,7 +83,7 @@ class StartApp(ViewApp):
         if self.start is None:
             super()._tick()
             return
-        if self._leaving:
+        if self._leaving or len(self.screen_stack) > 1:
             return
         self.start.poll()
         now = time.monotonic()

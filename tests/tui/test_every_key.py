@@ -49,6 +49,7 @@ SHOWS: dict[str, tuple[tuple[str, ...], str]] = {
     "quit": (("q",), ""),
     "interrupt": (("ctrl+c",), "ctrl-c again quits"),
     "theme": (("ctrl+t",), "theme"),
+    "palette": ((), ""),  # test_start opens it
     "suspend": ((), ""),  # the pty tests do it: there is no terminal to give back here
 }
 

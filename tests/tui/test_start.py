@@ -243,3 +243,25 @@ def test_the_ask_line_has_the_keys_after_a_model_was_chosen() -> None:
         assert app.status == 0
 
     asyncio.run(scene())
+
+
+def test_the_palette_finds_a_key_by_what_it_does() -> None:
+    async def scene() -> None:
+        around = Around((WARM, KEPT))
+        app = StartApp(around, Options(hz=50), Look())
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("ctrl+p")
+            await pilot.pause(0.1)
+            assert len(app.screen_stack) == 2
+            await pilot.press(*"look around", "enter")
+            for _ in range(200):
+                await pilot.pause(0.02)
+                if around.said:
+                    break
+                await pilot.press("enter")
+            assert around.said == ["look"]
+            assert len(app.screen_stack) == 1
+            await pilot.press("q")
+        assert app.status == 0
+
+    asyncio.run(scene())
