@@ -65,7 +65,7 @@ class Lifeline:
         keep_as: a name under which the recording stays at the end ("": the usual one); None: it goes unless `keep` says.
 
     Raises:
-        PhasetopError: the state folder or the given file cannot be written at all, or no process can be started.
+        PhasetopError: the given file exists or its folder does not, or no process can be started.
     """
 
     def __init__(self, start: Start, *, record: Path | None = None, keep_as: str | None = None) -> None:
@@ -120,9 +120,13 @@ class Lifeline:
         if record is None:
             return
         record = record.expanduser().absolute()
-        if record.exists() or record.is_symlink():
+        try:
+            taken, has_folder = record.exists() or record.is_symlink(), record.parent.is_dir()
+        except OSError as error:  # a name that no file can have
+            raise PhasetopError(f"cannot write {record}: {(error.strerror or str(error)).lower()}") from None
+        if taken:
             raise PhasetopError(f"{record} exists: choose another name, or remove it")
-        if not record.parent.is_dir():
+        if not has_folder:
             raise PhasetopError(f"{record.parent} is no folder: make it first")
         self._link, self._path, self.kept = self._path, record, record
         try:
@@ -322,6 +326,9 @@ class Lifeline:
                 self.keep(self._keep_as or None, model)
             except PhasetopError as error:
                 self.not_kept = str(error)
+        elif self.kept is not None and not self._has_lines():
+            told = (notice.text for notice in session.notices.items if notice.code == "not-recorded")
+            self.kept, self.not_kept = None, next(told, "it could not be written")
         self.follower.close()
         if self._process.stdout is not None:
             self._process.stdout.close()

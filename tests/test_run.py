@@ -196,6 +196,20 @@ def test_record_to_a_path_of_ones_own(phasetop: Phasetop, metronome: Beat, state
     assert b"exists" in refused.stderr
     nowhere = phasetop("run", url, "-p", "hi", f"--record={tmp_path / 'no' / 'such.phasetop'}")
     assert nowhere.returncode == 1
+    endless = phasetop("run", url, "-p", "hi", f"--record={tmp_path / ('x' * 300)}.phasetop")
+    assert endless.returncode == 1
+    assert endless.stderr.startswith(b"phasetop: cannot write ")
+    assert endless.stderr.endswith(b": file name too long\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a folder where not even root makes a file: /proc")
+def test_what_could_not_be_written_is_not_called_kept(phasetop: Phasetop, metronome: Beat) -> None:
+    url = metronome(rate=1000, tokens=4, prefill_ms=1).url
+    done = phasetop("run", url, "-p", "hi", "--record=/proc/mine.phasetop")
+    assert (done.returncode, done.stdout) == (0, b" the model reads every")
+    assert b"not kept: cannot write mine.phasetop" in done.stderr
+    told = json.loads(phasetop("run", url, "-p", "hi", "--json", "--record=/proc/mine.phasetop").stdout)
+    assert told["session"] is None
 
 
 @pytest.fixture
