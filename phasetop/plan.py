@@ -46,10 +46,11 @@ BODY_SETTINGS: Final = ("temperature", "top_k", "top_p", "min_p", "seed", "repea
 
 
 class Plan(Struct, frozen=True):
-    """A run, ready to be started."""
+    """A run, ready to be started; ``asks``: there is something to send at once, not only a system message for what is typed."""
 
     start: Start
     api: str
+    asks: bool = False
     messages: list[dict[str, Any]] = field(default_factory=list)
     prompt: str | None = None
     tools: Any = None
@@ -61,11 +62,6 @@ class Plan(Struct, frozen=True):
     record: Path | None = None
     keep_as: str | None = None
     display: Display = field(default_factory=Display)
-
-    @property
-    def asks(self) -> bool:
-        """Whether there is something to send at once."""
-        return bool(self.messages) or self.prompt is not None
 
 
 def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan:
@@ -83,6 +79,7 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
     check_settings(settings)
     engine: dict[str, Any] = {name: settings.pop(name) for name in ENGINE_SETTINGS if name in settings}
     messages, prompt, tools, body = _words(given, stdin if stdin is not None else sys.stdin)
+    asks = prompt is not None or bool(given.get("messages")) or any(message["role"] != "system" for message in messages)
     settings = {**body, **settings}
     if given.get("raw") and tools:
         raise UsageError("--raw sends a bare prompt: tools need the chat template")
@@ -98,6 +95,7 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
     return Plan(
         start=start,
         api="raw" if given.get("raw") else "chat",
+        asks=asks,
         messages=messages,
         prompt=prompt,
         tools=tools,
@@ -171,8 +169,6 @@ def _words(given: Mapping[str, Any], stdin: Any) -> tuple[list[dict[str, Any]], 
         messages = [{"role": "system", "content": given["system"]}, *messages]
     if text is not None:
         messages = [*messages, {"role": "user", "content": text}]
-    elif messages and all(message.get("role") == "system" for message in messages):
-        messages = messages if given.get("messages") else []
     return messages, None, tools, body
 
 

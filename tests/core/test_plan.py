@@ -75,8 +75,18 @@ def test_stdin_is_read_only_where_nothing_else_is_given() -> None:
     assert read(stdin=io.StringIO("piped")).messages == [{"role": "user", "content": "piped"}]
     assert read(stdin=io.StringIO("piped"), prompt="p").messages == [{"role": "user", "content": "p"}]
     assert read(stdin=io.StringIO("piped"), prompt="p", prompt_file="-").messages[0]["content"] == "p\n\npiped"
+    assert read(stdin=io.StringIO("piped")).asks
     assert not read(stdin=io.StringIO("")).asks
     assert not read().asks
+
+
+def test_a_system_message_alone_waits_for_what_is_typed(tmp_path: Path) -> None:
+    wanted = read(system="be brief")
+    assert (wanted.messages, wanted.asks) == ([{"role": "system", "content": "be brief"}], False)
+    file = tmp_path / "chat.json"
+    file.write_text('[{"role":"system","content":"tell a story"}]', encoding="utf-8")
+    assert read(messages=str(file)).asks
+    assert read(raw=True, prompt="x").asks
 
 
 def test_settings_by_every_tools_names() -> None:
