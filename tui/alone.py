@@ -38,5 +38,8 @@ def _kv(area: Area, frame: Frame) -> None:
     """The gauge, wide, and below it where its figures are from."""
     width = min(area.width, 96)
     used = kvgauge.paint_block(area.area(0, 0, width, area.height), frame)
-    for y, line in enumerate(explain.lines("kv", frame), used + 1):
+    lines = explain.lines("kv", frame, area.width)
+    if len(lines) > area.height - used - 1:
+        lines = explain.heads(lines)
+    for y, line in enumerate(lines, used + 1):
         area.line(0, y, *line)

@@ -186,7 +186,7 @@ def prefill_chart(run: Run, at: int) -> Chart:
         curve = [(x, 1 / (base + slope * x)) for x in xs if base + slope * x > 0]
         series.insert(0, _series([(x, y) for x, y in curve if y <= top], "prefill_area", "line"))
         if slope > 0:
-            note = f"tok/s; fit: half as fast at {base / slope:,.0f} deep"
+            note = f"tok/s; half as fast {base / slope:,.0f} deep"
     return Chart(
         title,
         note,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Final
 
 from phasetop.figures import UNKNOWN, count, memory, milliseconds, rate, seconds
@@ -26,6 +27,7 @@ TITLES: Final[dict[Pane | None, str]] = {
     "kv": "the KV cache",
     "machine": "the machine",
 }
+INDENT: Final = 14
 _BANDS: Final = {
     "queue": "sent → headers, where headers mean that a slot took it",
     "waiting": "sent → first token, where nothing tells what it waits for",
@@ -36,37 +38,56 @@ _BANDS: Final = {
 }
 
 
-def lines(pane: Pane | None, frame: Frame) -> list[Line]:
-    """The lines for a pane; None: the figures."""
+def lines(pane: Pane | None, frame: Frame, width: int) -> list[Line]:
+    """The lines for a pane, at most ``width`` wide where they are prose; None: the figures."""
     measures = frame.measures
     if pane == "machine":
-        return _machine(frame)
+        return _machine(frame, width)
     if measures is None:
         return [(("no request yet", "faint"),)]
     match pane:
         case "trace":
             rows = _trace(measures)
         case "text":
-            return token_lines(frame.token, _median(measures)) if frame.token is not None else _text()
+            return token_lines(frame.token, _median(measures)) if frame.token is not None else _text(width)
         case "kv":
             rows = _kv(measures)
         case _:
             rows = _figures(measures)
-    return [line for row in rows for line in _lines(row, measures)]
+    made: list[Line] = []
+    told: str | None = None
+    for row in rows:
+        why = under(measures.unknown, row[3]) if row[1] == UNKNOWN else None
+        made += _lines(row, measures, width, again=why is not None and why == told)
+        told = why
+    return made
 
 
-def _lines(row: Row, measures: Measures) -> list[Line]:
-    """Name, figure and source in one line, how it is computed in the next."""
+def _lines(row: Row, measures: Measures, width: int, *, again: bool) -> list[Line]:
+    """Name, figure and source in one line; below it how it is computed, and why it is a dash (``again``: as before)."""
     name, number, unit, path, how = row
     why, source = under(measures.unknown, path), under(measures.sources, path)
-    head: list[Part] = [(f"{name:<14}", "soft"), (f"{number:>9}", "ink"), (f" {unit:<6}", "soft")]
+    ours = path.startswith(("latency", "phases", "rates"))
+    said = "" if number == UNKNOWN else clean(source or ("our clock" if ours else "server"))
+    prose = [how]
     if number == UNKNOWN:
-        head.append((clean(why or "not known yet"), "faint"))
-    elif source is not None:
-        head.append((clean(source), "faint"))
-    else:
-        head.append(("our clock" if path.startswith(("latency", "phases", "rates")) else "server", "faint"))
-    return [tuple(head), ((" " * 24 + " " + how, "faint"),)]
+        prose.insert(0, "for the same reason" if again else clean(why or "not known yet"))
+    elif len(said) > width - INDENT - 18:
+        prose.insert(0, said)
+        said = ""
+    head: Line = ((f"{name:<{INDENT}}", "soft"), (f"{number:>9}", "ink"), (f" {unit:<8}", "soft"), (said, "faint"))
+    return [head, *_prose(prose, width)]
+
+
+def _prose(texts: list[str], width: int) -> list[Line]:
+    """Texts below a figure, each on as many lines as it takes."""
+    broken = [line for text in texts for line in wrap(text, max(20, width - INDENT))]
+    return [((" " * INDENT + line, "faint"),) for line in broken]
+
+
+def heads(made: list[Line]) -> list[Line]:
+    """The lines without what stands below each figure: for where there is little room."""
+    return [line for line in made if not str(line[0][0]).startswith(" ")]
 
 
 def under(reasons: Mapping[str, str], path: str) -> str | None:
@@ -147,25 +168,31 @@ def _kv(measures: Measures) -> list[Row]:
     return rows
 
 
-def _text() -> list[Line]:
+def _text(width: int) -> list[Line]:
     """No token is under the cursor: what the colours mean, and how to get there."""
     steps = " ".join(f"{limit:g}" for limit in GAP_LIMITS)
-    return [
-        (("← → ↑ ↓ put a cursor on a token; i then explains that token.", "soft"),),
-        (("", "faint"),),
-        ((f"{'gap':<14}", "soft"), (f"steps at {steps} × the turn's median gap before the token", "faint")),
-        ((f"{'stall':<14}", "soft"), (f"over {GAP_LIMITS[-1]:g} × the median, and 30 ms at least", "faint")),
-        ((f"{'probability':<14}", "soft"), ("exp of the log-probability that the server told", "faint")),
-        ((f"{'channel':<14}", "soft"), ("answer, thinking, tool call, as the server parts them", "faint")),
-    ]
+    explained = (
+        ("gap", f"steps at {steps} × the turn's median gap before the token"),
+        ("stall", f"over {GAP_LIMITS[-1]:g} × the median, and 30 ms at least"),
+        ("probability", "exp of the log-probability that the server told"),
+        ("channel", "answer, thinking, tool call, as the server parts them"),
+    )
+    made: list[Line] = [((line, "soft"),) for line in wrap("← → ↑ ↓ put a cursor on a token; i then explains it.", width)]
+    for name, words in explained:
+        made += [((name, "soft"),), *_prose([words], width)]
+    return made
 
 
-def _machine(frame: Frame) -> list[Line]:
+def _machine(frame: Frame, width: int) -> list[Line]:
     made: list[Line] = []
     for lane in frame.lanes:
-        head: list[Part] = [(f"{lane.label:<14}", "soft"), (f"{lane.number:>9}", "ink"), (f" {lane.unit:<6}", "soft")]
-        head.append((f"{lane.note}" if lane.number == UNKNOWN or lane.stale else lane.source, "faint"))
-        made.append(tuple(head))
+        note = lane.note if lane.number == UNKNOWN or lane.stale else lane.source
+        head: Line = (
+            (f"{lane.label:<{INDENT}}", "soft"),
+            (f"{lane.number:>9}", "ink"),
+            (f" {lane.unit:<8}", "soft"),
+            (clean(note), "faint"),
+        )
         full = f"full height is all {lane.full.removeprefix('of ')}" if lane.full else "how much there is, nobody tells"
-        made.append(((" " * 25 + f"mean of the second before; {full}", "faint"),))
+        made += [head, *_prose([f"mean of the second before; {full}"], width)]
     return made or [(("no counters here", "faint"),)]

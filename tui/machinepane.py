@@ -11,6 +11,7 @@ from phasetop.tui.lanes import phases_by_column
 from phasetop.tui.layout import Layout
 from phasetop.tui.machine import Lane
 from phasetop.tui.theme import AREA_OF, Accent
+from phasetop.tui.wrap import text_width
 
 
 def paint(area: Area, frame: Frame, layout: Layout) -> None:
@@ -47,7 +48,7 @@ def paint_lane(
     area.right(values + 7, 0, lane.number, "faint" if lane.stale else "ink")
     end = area.put(values + 8, 0, lane.unit, "soft")
     if rows > 1:
-        area.put(values + 8, 1, lane.note, "faint")
+        area.put(min(values + 8, area.width - 1 - text_width(lane.note)), 1, lane.note, "faint")
     elif lane.number == UNKNOWN or lane.stale:
         area.put(end + 1 if lane.unit else end, 0, lane.note, "faint")
 

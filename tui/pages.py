@@ -50,7 +50,7 @@ def paint(
             case "info":
                 focus = "text" if frame.token is not None else frame.view.focus
                 title = explain.TITLES[focus] if frame.token is None else "the token under the cursor"
-                paint_lines(area, title, [(), *explain.lines(focus, frame)], top)
+                paint_lines(area, title, [(), *explain.lines(focus, frame, area.width - 2)], top)
             case "charts":
                 from phasetop.tui import charts  # plotext takes 100 ms to load
 

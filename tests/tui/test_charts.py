@@ -81,7 +81,7 @@ def test_the_fit_of_the_prefill_finds_what_made_it() -> None:
         done += 512
         script.add(ev.Prog(t=t, r=0, total=8192, cached=0, done=done))
     chart = charts.prefill_chart(session_of(script.sorted()).runs[0], t)
-    assert f"half as fast at {base / slope:,.0f} deep" in chart.note
+    assert f"half as fast {base / slope:,.0f} deep" in chart.note
     fitted = charts.fit_line([(x, 1 / y) for x, y in zip(chart.series[1].xs, chart.series[1].ys, strict=True)])
     assert fitted == pytest.approx((base, slope), rel=1e-3)
 

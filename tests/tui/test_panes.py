@@ -71,7 +71,7 @@ def test_each_pane_has_all_the_room_when_it_is_zoomed(pane: Pane, size: tuple[in
         "trace": ("phases", "gap", " s\n"),
         "text": ("reply", "bucket"),
         "figures": ("first token", "time by gap", "RSS"),
-        "kv": ("KV cache", "cells", "(context − cells) ÷ decode rate"),
+        "kv": ("KV cache", "cells", "full in  "),
         "machine": ("CPU", "memory", "RSS"),
     }[pane]
     for word in words:
@@ -148,10 +148,13 @@ def test_a_click_focuses_the_pane_under_it(x: int, y: int, pane: Pane | None) ->
 @pytest.mark.parametrize("at", [0, 1 * S, 60 * S])
 def test_every_pane_is_explained_and_every_dash_has_a_reason(focus: Pane | None, at: int) -> None:
     desk = Desk(RUNNING, at)
-    for line in explain.lines(focus, shown(desk)):
-        text = "".join(part if isinstance(part, str) else part[0] for part in line)
-        if "—" in text:
-            assert len(text.split("—", 1)[1].split()) >= 2, text
+    for width in (56, 78, 118):
+        lines = explain.lines(focus, shown(desk), width)
+        texts = ["".join(part if isinstance(part, str) else part[0] for part in line) for line in lines]
+        for text, below in zip(texts, [*texts[1:], ""], strict=True):
+            assert len(text.rstrip()) <= width
+            if text.split("  ")[-1].strip() == "—" or " — " in text:
+                assert len(below.split()) >= 2 or len(text.split("—", 1)[1].split()) >= 2, text
 
 
 def test_pages_open_over_the_view_and_show_what_they_say() -> None:

@@ -15,7 +15,7 @@ from phasetop.session import Session
 from phasetop.tui import pages
 from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import FrameMaker
-from phasetop.tui.layout import layout
+from phasetop.tui.layout import layout, zoomed
 from phasetop.tui.painter import paint
 from phasetop.tui.theme import Look
 from phasetop.tui.view import View
@@ -49,6 +49,62 @@ def test_the_view(name: str) -> None:
     assert plan is not None
     canvas = Canvas(width, height, Look())
     assert paint(canvas, FrameMaker(session(what)).frame(at_ms * MS, plan, View(steers=True)), plan) == {}
+    compare(name, canvas)
+
+
+VIEWS = {
+    "token-120x36": (View(steers=True, focus="text", token=301, top=24), 6500, 120, 36),
+    "zoomed-trace-120x36": (View(steers=True, focus="trace", zoom="trace"), 6500, 120, 36),
+    "zoomed-machine-80x24": (View(steers=True, focus="machine", zoom="machine"), 6500, 80, 24),
+    "zoomed-figures-80x24": (View(steers=True, zoom="figures"), 6500, 80, 24),
+    "zoomed-figures-200x60": (View(steers=True, zoom="figures"), 6500, 200, 60),
+    "zoomed-kv-60x40": (View(steers=True, focus="kv", zoom="kv"), 6500, 60, 40),
+    "zoomed-text-60x40": (View(steers=True, zoom="text"), 6500, 60, 40),
+    "channels-120x36": (View(steers=True, colour="channel"), 6500, 120, 36),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_keys_make_of_it(name: str) -> None:
+    view, at_ms, width, height = VIEWS[name]
+    plan = layout(width, height)
+    assert plan is not None
+    plan = zoomed(plan, view.zoom) if view.zoom is not None else plan
+    canvas = Canvas(width, height, Look())
+    assert paint(canvas, FrameMaker(session("run")).frame(at_ms * MS, plan, view), plan) == {}
+    compare(name, canvas)
+
+
+def test_a_sweep() -> None:
+    plan = layout(120, 36)
+    assert plan is not None
+    canvas = Canvas(120, 36, Look())
+    long = session_of(scripted("run", Turn(tokens=1500, stall_at=500)))
+    assert paint(canvas, FrameMaker(long).frame(17_300 * MS, plan, View(sweep=True)), plan) == {}
+    compare("sweep-120x36", canvas)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "view"),
+    [
+        ("page-charts-120x36", "charts", View(page="charts")),
+        ("page-charts-80x24", "charts", View(page="charts")),
+        ("page-turns-80x24", "turns", View(page="turns")),
+        ("page-figures-80x24", "info", View(page="info")),
+        ("page-token-80x24", "info", View(page="info", token=301)),
+        ("page-kv-80x24", "info", View(page="info", focus="kv")),
+        ("page-machine-80x24", "info", View(page="info", focus="machine")),
+        ("page-trace-80x24", "info", View(page="info", focus="trace")),
+    ],
+)
+def test_pages(name: str, kind: pages.Kind, view: View) -> None:
+    width, height = (int(n) for n in name.rpartition("-")[2].split("x"))
+    plan = layout(width, height)
+    assert plan is not None
+    canvas = Canvas(width, height, Look())
+    it = session("turns" if kind == "turns" else "run")
+    frame = FrameMaker(it).frame(6500 * MS, plan, view)
+    assert pages.paint(kind, canvas.area(0, 2, width, height - 3), frame, it, {}, 0) == {}
     compare(name, canvas)
 
 
