@@ -10,7 +10,7 @@ import dataclasses
 import os
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version as package_version
 from pathlib import Path
@@ -30,6 +30,7 @@ from phasetop.faults import UsageError
 from phasetop.model_names import display_name
 
 _LOADING_POLL_S: Final = 0.1
+_ENDED: Final = ev.Fault(text="the session ended before the server was ready")
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,6 @@ class Target:
         self.endpoint: Endpoint | None = None
         self.backend: Backend | None = None
         self.fault: ev.Fault | None = None
-        self.models: Sequence[str] = ()
         self.lacks: str | None = None
         self.pid: int | None = None
         self.engine: Engine | None = None
@@ -77,11 +77,6 @@ class Target:
         self._pulling: tuple[int, threading.Event] | None = None
 
     @property
-    def settled(self) -> bool:
-        """Whether it is decided: ready, or refused."""
-        return self._settled.is_set()
-
-    @property
     def is_ollama(self) -> bool:
         """Whether the server that was found is an Ollama, with the model or without it."""
         return self.lacks is not None or (self.backend is not None and self.backend.name == "ollama")
@@ -91,7 +86,7 @@ class Target:
         try:
             self._resolve()
         except Refused as refused:
-            self.models, self.lacks = refused.models, refused.pullable
+            self.lacks = refused.pullable
             self._fail(refused.fault)
             if refused.pullable is not None:
                 self._recorder.notice(
@@ -111,14 +106,16 @@ class Target:
         finally:
             self._settled.set()
 
-    def wait_ready(self, cancelled: threading.Event) -> bool:
-        """Wait until it is decided; False when it cannot be used, or the wait was cancelled."""
-        while not self._settled.wait(0.05):
-            if cancelled.is_set() or self._closing.is_set():
-                return False
-        ready = self.backend is not None and self.fault is None
-        self._told = self._told or not ready
-        return ready
+    def wait_ready(self, cancelled: threading.Event) -> ev.Fault | None:
+        """Wait until it is decided; why it cannot be used (or the wait was given up), None where it can."""
+        while not (cancelled.is_set() or self._closing.is_set()):
+            if not self._settled.wait(0.05):
+                continue
+            with self._guard:
+                if self._settled.is_set():  # else somebody tries again
+                    self._told = self._told or self.fault is not None
+                    return self.fault or (_ENDED if self.backend is None else None)
+        return _ENDED
 
     def try_again(self, *, at_once: bool = False) -> bool:
         """Whether it has to be looked for again: an ask failed for want of it, and since then something may have changed."""

@@ -76,12 +76,12 @@ class Turn:
         if self._before is not None and not self._before.done.is_set():
             recorder.emit(ev.State(t=recorder.now(), s="queued", r=self.r, after=self._before.r))
             self._wait(self._before.done)
-        ready = target.wait_ready(self._cancelled)
+        fault = target.wait_ready(self._cancelled)
         if self._cancelled.is_set():
             self._end("cancelled")
             return
-        if not ready or target.endpoint is None or target.backend is None:
-            self._end("error", target.fault or ev.Fault(text="the session ended before the server was ready"))
+        if fault is not None or target.endpoint is None or target.backend is None:
+            self._end("error", fault)
             return
         ask = self.ask = self._owner.build(self)
         watch = target.backend.watch(ask, self._owner.scene(ask))
