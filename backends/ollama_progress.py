@@ -86,6 +86,7 @@ class Progress:
         slot, prompt = self._newest, timings.total_n
         if slot is None or prompt is None or slot.cached > prompt:
             return timings
-        if self._computed is not None and slot.cached + self._computed != prompt:
+        whole = self.total if self._computed is None else slot.cached + self._computed
+        if whole != prompt:
             return timings
         return msgspec.structs.replace(timings, cached_n=slot.cached, prompt_n=prompt - slot.cached)

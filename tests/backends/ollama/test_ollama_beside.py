@@ -244,6 +244,13 @@ def test_figures_that_do_not_agree_are_left_alone() -> None:
     assert progress.complete(ev.Timings(t=0, r=0, total_n=100)).cached_n == 10
 
 
+def test_a_prefill_that_was_seen_to_begin_counts_where_its_total_fits() -> None:
+    progress = Progress(Stage(), 512)
+    progress.saw(slot(held=60, cached=10), 0, total_comes=lambda: False)  # the last batch: 60 in all
+    assert progress.complete(ev.Timings(t=0, r=0, total_n=60)).cached_n == 10
+    assert progress.complete(ev.Timings(t=0, r=0, total_n=61)).cached_n is None
+
+
 def test_progress_waits_for_its_total() -> None:
     stage = Stage()
     progress = Progress(stage, 512)
