@@ -79,3 +79,8 @@ def test_the_cursor_stands_where_its_token_came() -> None:
     shown = trace(SESSION.last_t, sweep=False, token=700)
     expected = (tokens.t[700] - START) * shown.axis.columns // shown.axis.span_ns
     assert shown.cursor_at == expected
+
+
+def test_what_came_before_a_window_is_not_drawn_at_its_edge() -> None:
+    shown = trace(START + 23 * S, sweep=True)
+    assert [text[0] for text, _ in shown.gaps[:2]] == [" ", " "]  # the stall and slow tokens of before would stand there

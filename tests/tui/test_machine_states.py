@@ -1,0 +1,60 @@
+"""What a lane says when its samples are missing, old, or were given up."""
+
+from __future__ import annotations
+
+from phasetop import events as ev
+from phasetop.session import Session
+from phasetop.tui.cells import Canvas
+from phasetop.tui.frame import FrameMaker
+from phasetop.tui.layout import layout
+from phasetop.tui.machine import Lane
+from phasetop.tui.painter import paint
+from phasetop.tui.theme import Look, ink
+from phasetop.tui.view import View
+from tests.tui.fabricate import MS, S, Script, Turn, ask, opening, sample, session_of
+
+
+def lanes(session: Session, at: int) -> tuple[Lane, ...]:
+    plan = layout(120, 36)
+    assert plan is not None
+    return FrameMaker(session).frame(at, plan, View()).lanes
+
+
+def run_with_samples_until(end_ms: int) -> Script:
+    script = sample(ask(opening(), 0, Turn(tokens=600)))
+    script.events = [event for event in script.events if not isinstance(event, ev.Smp) or event.t <= end_ms * MS]
+    return script
+
+
+def test_two_seconds_without_a_sample_make_a_figure_stale() -> None:
+    session = session_of(run_with_samples_until(3000).sorted())
+    newest = max(session.samples[0].t)
+    fresh, old = lanes(session, newest + 1500 * MS)[0], lanes(session, newest + 4100 * MS)[0]
+    assert not fresh.stale
+    assert fresh.note.startswith("server 1.")
+    assert old.stale
+    assert old.note.endswith("s ago")
+    assert old.note[0] in "34"
+    assert old.number == fresh.number  # the last known, in faint
+    drawn = [level for level in old.levels if level is not None]
+    assert len(drawn) < len(old.levels) // 2  # the area stops: it is not drawn on
+    plan = layout(120, 36)
+    assert plan is not None
+    canvas = Canvas(120, 36, Look())
+    paint(canvas, FrameMaker(session).frame(newest + 4100 * MS, plan, View()), plan)
+    row = canvas.text().split("\n")[13]
+    assert canvas.inks[13][row.index(old.number)] is ink("faint")
+
+
+def test_a_counter_that_was_given_up_says_why() -> None:
+    script = run_with_samples_until(0)
+    script.add(ev.Series(t=100 * MS, s=0, name="cpu_cores_used", unit="cores", source="psutil", off="not allowed here"))
+    lane = lanes(session_of(script.sorted()), 3 * S)[0]
+    assert (lane.number, lane.note) == ("—", "not allowed here")
+
+
+def test_no_counters_at_all() -> None:
+    script = run_with_samples_until(0)
+    script.events = [event for event in script.events if not isinstance(event, ev.Series)]
+    for lane in lanes(session_of(script.sorted()), 3 * S):
+        assert (lane.number, lane.note) == ("—", "no samples")
