@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from phasetop import peaks
+
 
 @dataclass(frozen=True, slots=True)
 class Peak:
@@ -19,13 +21,9 @@ class Peak:
     source: str
 
 
-_TABLE: Final[tuple[tuple[str, float, str], ...]] = (
-    ("GB10", 273e9, "NVIDIA DGX Spark datasheet: 256 bit LPDDR5x"),
-    ("Thor", 273e9, "NVIDIA Jetson T5000 datasheet"),
-    ("H200", 4800e9, "NVIDIA H200 datasheet"),  # NVML's numbers give 2.4 % more
-    ("B200", 8000e9, "NVIDIA HGX B200 datasheet"),  # some drivers say 8192 bit where it has 7680
-)
-"""A word of the name → peak, and its source. Orin and Xavier are missing: boards of one name differ threefold."""
+_BY_TABLE: Final = ("GB10", "Thor", "H200", "B200")
+"""Words of names whose peak is the table's: unified memory tells no bus, NVML's numbers of an H200 give 2.4 % more than
+its datasheet, and some drivers say 8192 bit where a B200 has 7680."""
 _MOST: Final = 2e13
 _UNIFIED: Final = ("GB10", "Thor", "Orin", "Xavier", "Tegra")
 
@@ -44,9 +42,8 @@ def peak_of(name: str | None, bus_bits: int | None, memory_mhz: int | None) -> P
         memory_mhz: the highest memory clock; None or 0: not told.
 
     """
-    for part, value, source in _TABLE:
-        if part in (name or "").split():
-            return Peak(value, f"assumed: {source}")
+    if set(_BY_TABLE) & set((name or "").split()) and (found := peaks.find(name or "")) is not None:
+        return Peak(found.bytes_per_s, f"assumed: {found.name} table")
     if not bus_bits or not memory_mhz:
         return Peak(None, "the driver tells no bus width or no memory clock, and the GPU is in no table")
     value = bus_bits / 8 * memory_mhz * 2e6

@@ -59,6 +59,12 @@ def mean_over(samples: Samples, t0: int, t1: int, cursor: int) -> float | None:
 
     Samples after the cursor count for nothing: they are not known there.
     """
+    weight, value = weighed_over(samples, t0, t1, cursor)
+    return value / weight if weight > 0 else None
+
+
+def weighed_over(samples: Samples, t0: int, t1: int, cursor: int) -> tuple[float, float]:
+    """The time of [t0, t1) that known samples cover, ns, and the sum of value × time over it."""
     end = bisect_right(samples.t, cursor)
     first = bisect_right(samples.t, t0, 0, end)  # the first that ends after t0
     last = bisect_left(samples.t, t1, first, end)  # the first that ends at or after t1
@@ -73,7 +79,7 @@ def mean_over(samples: Samples, t0: int, t1: int, cursor: int) -> float | None:
     if last > first + 1:
         weight += sums.weight[last] - sums.weight[first + 1]
         value += sums.value[last] - sums.value[first + 1]
-    return value / weight if weight > 0 else None
+    return weight, value
 
 
 def difference_over(samples: Samples, t0: int, t1: int, cursor: int) -> float | None:

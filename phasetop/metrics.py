@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop.counts import CacheUse, Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
+from phasetop.gpuphases import Gpu, gpu_phases
 from phasetop.hostphases import HostPhase, HostPhaseName, host_phases
 from phasetop.kv_figures import with_bytes
 from phasetop.phases import Band, Borders, Phase, Phases, borders, ms_to_ns
@@ -26,6 +27,7 @@ __all__ = [
     "Finish",
     "Flag",
     "Gaps",
+    "Gpu",
     "HostPhase",
     "Kv",
     "Latency",
@@ -82,6 +84,7 @@ class Measures(Struct, frozen=True):
     unknown: Mapping[str, str]
     sources: Mapping[str, str]
     flags: tuple[Flag, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
 
 
 def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
@@ -97,12 +100,14 @@ def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     prefill = prefill_progress(seen, tokens)
     kv = with_bytes(seen, kv_use(seen, tokens, prefill, unknown, sources), speed.decode_per_s, unknown, sources)
     host = host_phases(session, run, cursor, found.phases, unknown)
+    gpus = gpu_phases(session, run, cursor, found.phases, unknown, sources)
     finish = _finish(end)
     if finish.reason is None:
         unknown["finish.reason"] = "it runs"
     return Measures(
         *(run.r, found.phases, tokens, times, speed, prefill, kv, host, finish, unknown, sources),
         flags=tuple(_flags(seen, found, tokens, times, kv)),
+        gpus=gpus,
     )
 
 

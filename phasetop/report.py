@@ -14,6 +14,7 @@ import msgspec
 
 import phasetop
 from phasetop import events as ev
+from phasetop.gpuphases import why_none
 from phasetop.metrics import HostPhase, Measures, measure
 from phasetop.replies import channel_text, chat, is_redacted, prompt_of, tool_calls
 from phasetop.session import ANSWER, LIVE, THINK, Run, Session
@@ -39,7 +40,6 @@ WHOLE_SESSION: Final = frozenset(
 """Notices of no request that concern each of them, whenever they came."""
 
 _NOT_TOLD: Final = "the server does not tell"
-_NOT_YET: Final = "this version does not measure it"
 _REDACTED: Final = "left out by --redact"
 _SPOKEN_SOURCES: Final = ("default", "argv", "assumed", "estimate", "file")
 _KV: Final = (
@@ -81,14 +81,15 @@ def request_object(session: Session, run: Run, *, cursor: int = LIVE, kept_as: s
         "rates": _rates(figures),
         "server_timings": _server_timings(run, cursor),
         "kv": _kv(figures, unknown),
-        "gpus": [],
+        "gpus": [gpu.group() for gpu in figures.gpus],
         "host": _host(session, figures),
         "roofline": dict.fromkeys(_ROOFLINE),
         "energy": {"prefill_j": None, "decode_j": None, "j_per_output_token": None},
         "verdict": {"code": None, "text": None},
         "notices": _notices(session, run, cursor, figures),
     }
-    unknown["gpus"] = _NOT_YET
+    if not figures.gpus:
+        unknown["gpus"] = why_none(session, cursor)
     for path in ("roofline", "energy", "verdict"):
         unknown[path] = "this version does not compute it"
     return {**found, "sources": sources, "unknown": _explained(found, unknown)}
@@ -96,7 +97,7 @@ def request_object(session: Session, run: Run, *, cursor: int = LIVE, kept_as: s
 
 def _explained(found: Mapping[str, Any], unknown: Mapping[str, str]) -> dict[str, str]:
     """The reasons of the nulls that there are, in their order; one that nobody explained is a server's silence."""
-    reasons = {"gpus": unknown["gpus"]}
+    reasons = {"gpus": unknown["gpus"]} if not found["gpus"] else {}
     for path in dict.fromkeys(_nulls(found)):
         if path.rpartition(".")[2] in NULL_BY_NATURE and path not in unknown:
             continue
