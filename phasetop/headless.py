@@ -123,7 +123,10 @@ class TextOut:
                 raise
 
     def end(self) -> None:
-        """A newline at the end, on a terminal only."""
+        """What is left of a character that never got whole, as one that cannot be read; a newline, on a terminal only."""
+        if self._pending:
+            self._pending = b""
+            self._write(self._last or self._answer, "\ufffd")
         if self._last is not None and not self._ends_line:
             self._put(self._last, "\n", only_terminal=True)
 
