@@ -45,8 +45,11 @@ BODY_SETTINGS: Final = ("temperature", "top_k", "top_p", "min_p", "seed", "repea
 """What a request body that an app logged may carry beside messages and tools."""
 
 
+_MAX_DEPTH: Final = 100  # no chat and no schema goes deeper; a hostile one would end in an error of our own
+
+
 class Plan(Struct, frozen=True):
-    """A run, ready to be started; ``asks``: there is something to send at once, not only a system message for what is typed."""
+    """A run, ready to be started; ``asks``: something is to be sent at once, not only a system message for what is typed."""
 
     start: Start
     api: str
@@ -191,9 +194,23 @@ def _chat_file(name: str) -> tuple[list[dict[str, Any]], Any, dict[str, Any]]:
 
 def _json_file(name: str, option: str) -> Any:
     try:
-        return json.loads(_text_file(name))
+        value = json.loads(_text_file(name))
+        deep = _is_deeper(value, _MAX_DEPTH)
     except ValueError as error:
         raise UsageError(f"{option} {name}: no JSON: {error}") from None
+    except RecursionError:
+        deep = True
+    if deep:
+        raise UsageError(f"{option} {name}: its JSON is nested more than {_MAX_DEPTH} levels deep")
+    return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects lie in each other on more levels than this."""
+    if not isinstance(value, (list, dict)):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels <= 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
 def _text_file(name: str) -> str:

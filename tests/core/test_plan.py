@@ -155,6 +155,16 @@ def test_a_messages_file_that_is_none(tmp_path: Path, content: str) -> None:
         read(messages=str(file))
 
 
+@pytest.mark.parametrize("levels", [101, 900, 200_000])
+def test_a_file_that_is_nested_too_deeply(tmp_path: Path, levels: int) -> None:
+    file = tmp_path / "m.json"
+    file.write_text("[" * levels + "]" * levels, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"m\.json: its JSON is nested more than 100 levels deep"):
+        read(messages=str(file))
+    with pytest.raises(UsageError, match="nested"):
+        read(prompt="x", output_format=str(file))
+
+
 @pytest.mark.parametrize(
     "given",
     [
