@@ -117,7 +117,7 @@ class Recorder:
         try:
             line = ev.encode(event)
         except UnicodeEncodeError:
-            line = ev.encode(msgspec.convert(_valid(msgspec.to_builtins(event)), type(event)))
+            line = ev.encode(msgspec.convert(ev.valid(msgspec.to_builtins(event)), type(event)))
         if len(line) > ev.MAX_LINE_BYTES:
             line = ev.encode(_shortened(event))
         return line
@@ -140,16 +140,6 @@ class Recorder:
             self._journal.write(ev.encode(bye))
             self._closed = True  # threads that are not over yet have nothing more to tell
             self._journal.close()
-
-
-def _valid(value: object) -> object:
-    if isinstance(value, str):
-        return ev.valid_text(value)
-    if isinstance(value, dict):
-        return {ev.valid_text(str(key)): _valid(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_valid(each) for each in value]
-    return value
 
 
 def _shortened(event: ev.Event) -> ev.Event:

@@ -453,6 +453,17 @@ def valid_text(text: str) -> str:
     return text
 
 
+def valid(value: Any) -> Any:
+    """A JSON value whose every text, keys too, is `valid_text`."""
+    if isinstance(value, str):
+        return valid_text(value)
+    if isinstance(value, dict):
+        return {valid_text(str(key)): valid(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [valid(each) for each in value]
+    return value
+
+
 def text_bytes(text: Text | None) -> int:
     """The length of a text in UTF-8 bytes, redacted or not; 0 for none."""
     if text is None:

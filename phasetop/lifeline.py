@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from phasetop import places
-from phasetop.events import valid_text
+from phasetop.events import valid
 from phasetop.faults import PhasetopError
 from phasetop.follow import Follower
 
@@ -173,8 +173,9 @@ class Lifeline:
         return self._path
 
     def _send(self, **command: Any) -> int:
+        """Send a command; lone surrogates in it (a prompt typed in a broken locale) become U+FFFD. Returns its id."""
         number = next(self._ids)
-        line = msgspec.json.encode({"op": command.pop("op"), "id": number, **_valid(command)}) + b"\n"
+        line = msgspec.json.encode({"op": command.pop("op"), "id": number, **valid(command)}) + b"\n"
         stdin = self._process.stdin
         assert stdin is not None
         try:
@@ -352,14 +353,3 @@ class Lifeline:
 
 def _as_dict(target: Target) -> dict[str, Any]:
     return {"backend": target.backend, "url": target.url, "model": target.model}
-
-
-def _valid(value: Any) -> Any:
-    """Lone surrogates (a prompt typed in a broken locale) made U+FFFD, so that the command can be encoded."""
-    if isinstance(value, str):
-        return valid_text(value)
-    if isinstance(value, dict):
-        return {valid_text(str(key)): _valid(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_valid(each) for each in value]
-    return value

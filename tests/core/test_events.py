@@ -369,6 +369,8 @@ def test_valid_text_can_be_written(text: str) -> None:
 
 def test_surrogates_are_joined_or_replaced() -> None:
     assert ev.valid_text("\ud83d\ude00 \ud83d") == "😀 \N{REPLACEMENT CHARACTER}"
+    nested = {"a\ud83d": [("\udc80", 1, None, True)]}
+    assert ev.valid(nested) == {"a\N{REPLACEMENT CHARACTER}": [["\N{REPLACEMENT CHARACTER}", 1, None, True]]}
 
 
 def test_lengths_and_shown_forms() -> None:
