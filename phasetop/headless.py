@@ -251,7 +251,7 @@ def _report(session: Session, run: Run, plan: Plan, lifeline: Lifeline, *, wrote
 
         print_utf8(report.to_json(report.request_object(session, run, kept_as=kept), compact=plan.json == "compact"))
     if end is not None and end.error is not None:
-        say(shown(end.error.text))
+        say(_error_line(session, end.error))
     elif end is not None and end.finish == "cut":
         say("the reply was cut: the stream ended before its end" + (_last_words(lifeline) if end.detail else ""))
     if plan.json is None and not usage and (wrote or end is None or end.error is None):
@@ -259,6 +259,17 @@ def _report(session: Session, run: Run, plan: Plan, lifeline: Lifeline, *, wrote
 
         for line in summary.lines(session, run, kept, lifeline.not_kept):
             tell(line)
+
+
+def _error_line(session: Session, error: ev.Fault) -> str:
+    """What went wrong; where redaction left out a server's words, what is known besides them."""
+    if not isinstance(error.text, int):
+        return shown(error.text)
+    state = session.server_states.last()
+    if state is not None and state.s == "gone" and state.why:
+        return state.why
+    known = ", ".join(str(each) for each in (error.status, error.code) if each is not None)
+    return f"the request failed{f' ({known})' if known else ''}: the server's words are left out by --redact"
 
 
 def _last_words(lifeline: Lifeline) -> str:

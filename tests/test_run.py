@@ -131,6 +131,19 @@ def test_nothing_there_is_one_line_and_1(phasetop: Phasetop, free_port: int) -> 
     assert told["tokens"]["output"] is None or told["tokens"]["output"] == 0
 
 
+def test_errors_can_be_read_with_redact_too(phasetop: Phasetop, metronome: Beat, free_port: int) -> None:
+    nobody = phasetop("run", f"http://127.0.0.1:{free_port}", "-p", "hi", "--redact")
+    assert nobody.returncode == 1
+    assert b"nothing listens at http://127.0.0.1" in nobody.stderr
+    body = '{"error":{"code":400,"message":"the words hi are too rude","type":"invalid_request_error"}}'
+    url = metronome(script=[{"status": 400}, {"text": body}]).url
+    refused = phasetop("run", url, "-p", "hi", "--redact")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        b"phasetop: the request failed (400, invalid_request_error): the server's words are left out by --redact\n"
+    )
+
+
 def test_a_cut_stream_is_1_and_keeps_the_text(phasetop: Phasetop, metronome: Beat) -> None:
     chunk = 'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n'
     done = phasetop("run", metronome(script=[{"text": chunk}, {"close": True}]).url, "-p", "hi")
