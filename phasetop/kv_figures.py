@@ -19,6 +19,7 @@ from phasetop.faults import PhasetopError
 from phasetop.kv import Layout, bytes_per_token, layout, next_token_bytes, occupied_bytes, used_cells
 from phasetop.kv.fill import state_bytes_per_sequence
 from phasetop.server_options import DEFAULTS, cache_options
+from phasetop.session import LIVE, Run, Session
 
 MIB: Final = 1 << 20
 BYTES: Final = ("used_bytes", "allocated_bytes", "bytes_per_token", "next_token_bytes")
@@ -66,6 +67,19 @@ def with_bytes(seen: Seen, kv: Kv, decode_per_s: float | None, unknown: Reasons,
         return kv
     sources.update(dict.fromkeys((f"kv.{name}" for name in BYTES), _source(server, told, found, whole=whole)))
     return _filled(kv, found, told, unknown)
+
+
+def layout_of(session: Session, run: Run, cursor: int = LIVE) -> Layout | None:
+    """The caches of a request's server as of a cursor; None where they cannot be computed."""
+    server, model = session.server_of(run, cursor), session.model_of(run, cursor)
+    if model is None or not model.arch or not model.hparams:
+        return None
+    options = (server.options or {}) if server is not None else {}
+    told = {name: option for name, option in options.items() if option.value is not None}
+    try:
+        return _layout(model.arch, msgspec.json.encode(model.hparams), msgspec.json.encode(_values(told)))
+    except (PhasetopError, msgspec.DecodeError):
+        return None
 
 
 def _filled(kv: Kv, found: Layout, told: Mapping[str, ev.Sourced], unknown: Reasons) -> Kv:

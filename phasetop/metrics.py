@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phasetop import events as ev
 from phasetop.counts import CacheUse, Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
@@ -18,12 +19,17 @@ from phasetop.hostphases import HostPhase, HostPhaseName, host_phases
 from phasetop.kv_figures import with_bytes
 from phasetop.phases import Band, Borders, Phase, Phases, borders, ms_to_ns
 from phasetop.rates import Gaps, Latency, Rates, latency, rates
+from phasetop.run_energy import Energy, run_energy
+from phasetop.run_roofline import Roofline, run_roofline
 from phasetop.session import LIVE, Run, Session
 from phasetop.tally import tally, timings_at
+from phasetop.verdict import Verdict
+from phasetop.verdict_of_run import verdict_of, why_none
 
 __all__ = [
     "Band",
     "CacheUse",
+    "Energy",
     "Finish",
     "Flag",
     "Gaps",
@@ -36,7 +42,9 @@ __all__ = [
     "Phases",
     "Prefill",
     "Rates",
+    "Roofline",
     "TokenCounts",
+    "Verdict",
     "measure",
 ]
 
@@ -83,8 +91,11 @@ class Measures(Struct, frozen=True):
     finish: Finish
     unknown: Mapping[str, str]
     sources: Mapping[str, str]
+    roofline: Roofline
+    energy: Energy
     flags: tuple[Flag, ...] = ()
     gpus: tuple[Gpu, ...] = ()
+    verdict: Verdict | None = None
 
 
 def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
@@ -104,11 +115,17 @@ def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     finish = _finish(end)
     if finish.reason is None:
         unknown["finish.reason"] = "it runs"
-    return Measures(
-        *(run.r, found.phases, tokens, times, speed, prefill, kv, host, finish, unknown, sources),
+    roofline = run_roofline(seen, tokens, found.phases, speed, unknown, sources)
+    energy = run_energy(roofline.ran, gpus, host, tokens, unknown, sources)
+    measures = Measures(
+        *(run.r, found.phases, tokens, times, speed, prefill, kv, host, finish, unknown, sources, roofline, energy),
         flags=tuple(_flags(seen, found, tokens, times, kv)),
         gpus=gpus,
     )
+    verdict = verdict_of(seen, measures)
+    if verdict is None:
+        unknown["verdict"] = why_none(measures)
+    return replace(measures, verdict=verdict)
 
 
 def _finish(end: ev.End | None) -> Finish:

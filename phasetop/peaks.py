@@ -10,8 +10,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final, Literal
+
+from msgspec import Struct
 
 Kind = Literal["nvidia", "amd", "intel", "apple", "cpu"]
 
@@ -19,8 +20,7 @@ GB: Final = 1e9
 T: Final = 1e12
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
+class Peak(Struct, frozen=True):
     """One chip.
 
     Attributes:
@@ -36,7 +36,7 @@ class Peak:
     bytes_per_s: float
     flops: Mapping[str, float]
     source: str
-    names: tuple[str, ...] = field(default=())
+    names: tuple[str, ...] = ()
 
     @property
     def flops_of_weights(self) -> tuple[str, float] | None:

@@ -6,7 +6,7 @@ The keys of the object are OUTPUTS.md's, a contract. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from phasetop.faults import PhasetopError
@@ -149,7 +149,8 @@ def _weights(scenario: Scenario, params: int, active: int) -> tuple[float, int, 
     if parts is not None and metadata is not None:
         scale = read / sum(parts.values())
         own = weights_of(parts, metadata.arch, metadata.hparams)
-        return bits, round(params * bits / 8), replace(own, dense=own.dense * scale, experts=own.experts * scale)
+        scaled = Weights(own.dense * scale, own.experts * scale, own.used, own.count)
+        return bits, round(params * bits / 8), scaled
     used, count, expert_params = _experts(metadata)
     experts = min(expert_params, active) * bits / 8
     return bits, round(params * bits / 8), Weights(read - experts, experts, used, count)

@@ -45,10 +45,6 @@ _SPOKEN_SOURCES: Final = ("default", "argv", "assumed", "estimate", "file")
 _KV: Final = (
     *("tokens", "context", "used_bytes", "allocated_bytes", "bytes_per_token", "next_token_bytes", "full_in_s", "slots"),
 )
-_ROOFLINE: Final = (
-    *("peak_bandwidth_bytes_per_s", "peak_flops", "decode_bytes_per_token", "weights_s_per_token", "cache_s_per_token"),
-    *("rest_s_per_token", "mbu_percent", "mfu_percent", "predicted_decode_tok_per_s", "predicted_prefill_s"),
-)
 
 
 def to_json(value: Any, *, compact: bool) -> str:
@@ -83,15 +79,13 @@ def request_object(session: Session, run: Run, *, cursor: int = LIVE, kept_as: s
         "kv": _kv(figures, unknown),
         "gpus": [gpu.group() for gpu in figures.gpus],
         "host": _host(session, figures),
-        "roofline": dict.fromkeys(_ROOFLINE),
-        "energy": {"prefill_j": None, "decode_j": None, "j_per_output_token": None},
-        "verdict": {"code": None, "text": None},
+        "roofline": figures.roofline.group(),
+        "energy": figures.energy.group(),
+        "verdict": _verdict(figures),
         "notices": _notices(session, run, cursor, figures),
     }
     if not figures.gpus:
         unknown["gpus"] = why_none(session, cursor)
-    for path in ("roofline", "energy", "verdict"):
-        unknown[path] = "this version does not compute it"
     return {**found, "sources": sources, "unknown": _explained(found, unknown)}
 
 
@@ -331,6 +325,11 @@ def _kv(figures: Measures, unknown: dict[str, str]) -> dict[str, Any]:
             for cache in kv.caches
         ],
     }
+
+
+def _verdict(figures: Measures) -> dict[str, Any]:
+    verdict = figures.verdict
+    return {"code": None, "text": None} if verdict is None else {"code": verdict.code, "text": verdict.text}
 
 
 def _host(session: Session, figures: Measures) -> dict[str, Any]:

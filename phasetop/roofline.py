@@ -9,8 +9,9 @@ layers look back. A pass takes the longer of both: bytes ÷ bandwidth, FLOPs ÷ 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from phasetop.faults import PhasetopError
 from phasetop.kv.archs import rules_of
@@ -28,8 +29,7 @@ EXPERTS: Final = "experts"
 Bound = Literal["compute", "bandwidth"]
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """What a machine can do at most; None: not known."""
 
     bytes_per_s: float | None
@@ -48,8 +48,7 @@ class Machine:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """One pass through the network: what it computes, what it reads."""
 
     flops: float
@@ -80,8 +79,7 @@ class Pass:
         return "compute" if self.flops / machine.flops >= self.read_bytes / machine.bytes_per_s else "bandwidth"
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Struct, frozen=True):
     """Bytes of weights that a decode step reads for one token.
 
     Attributes:
@@ -119,8 +117,7 @@ def weights_of(parts: Mapping[str, int], arch: str | None, hparams: Mapping[str,
     return Weights(dense, float(experts))
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Struct, frozen=True):
     """The layers that look back: (numbers in Q·K and in the sum over V, of all heads; the window, None: all) each.
 
     A query against t keys takes 2·t FLOPs a number: 2·t·H·d_k for the products, 2·t·H·d_v for the sum.
@@ -168,8 +165,7 @@ def prefill_flops(active_params: float, new: int, past: int = 0, attention: Atte
     return 2.0 * active_params * new + (attention.flops(past, new) if attention is not None else 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """The part of a decode step on one device: bytes of weights and of cache that it reads, its bandwidth."""
 
     weights_bytes: float
@@ -182,8 +178,7 @@ class Share:
         return (self.weights_bytes + self.cache_bytes) / self.bytes_per_s
 
 
-@dataclass(frozen=True, slots=True)
-class OneToken:
+class OneToken(Struct, frozen=True):
     """The time of a decode step against its floor, seconds; ``rest`` is what no floor explains (below 0: faster)."""
 
     weights_s: float
@@ -207,15 +202,14 @@ def one_token(shares: Iterable[Share], step_s: float) -> OneToken:
 def turns_bytes_per_s(shares: Iterable[Share]) -> float | None:
     """The bandwidth of devices that take turns, as one: all bytes ÷ the sum of their times (of equal cards: one card's)."""
     shares = list(shares)
+    if shares and len({share.bytes_per_s for share in shares}) == 1:
+        return shares[0].bytes_per_s
     seconds = sum(share.seconds for share in shares)
     read = sum(share.weights_bytes + share.cache_bytes for share in shares)
-    if seconds > 0:
-        return read / seconds
-    return shares[0].bytes_per_s if shares else None
+    return read / seconds if seconds > 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Offload:
+class Offload(Struct, frozen=True):
     """How much of a model lies on GPUs: ``gpu_layers`` of ``layers``; llama.cpp counts the head as one more, the last."""
 
     gpu_layers: int
@@ -246,8 +240,7 @@ class Offload:
         return layer_bytes * self.on_gpu / self.layers + (head_bytes if self.head_on_gpu else 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """A model, as far as its speed depends on it.
 
     Attributes:
@@ -277,8 +270,7 @@ class Subject:
         return Pass(batch * flops, self.weights.read(batch) + cached)
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """What a machine should take for a prompt and a reply; seconds are None where a peak is missing.
 
     Attributes:

@@ -31,6 +31,7 @@ def lines(session: Session, run: Run, kept_as: str | None, not_kept: str | None 
         "ttft": _latency(figures),
         "kv": _kv(figures),
         "cpu": _cpu(figures),
+        "verdict": _verdict(figures),
         "finish": _finish(figures, kept_as, not_kept),
     }
     return [harmless(f"{label:<{_LABEL}}{text}", newlines=False) for label, text in rows.items() if text]
@@ -109,6 +110,12 @@ def _cpu(figures: Measures) -> str:
     if host.server_rss_bytes is not None:
         parts.append(f"RSS {' '.join(memory(host.server_rss_bytes))}")
     return " · ".join(parts)
+
+
+def _verdict(figures: Measures) -> str:
+    """The sentence as it goes on after its label."""
+    text = figures.verdict.text if figures.verdict is not None else ""
+    return f"{text[:1].lower()}{text[1:]}".removesuffix(".")
 
 
 def _finish(figures: Measures, kept_as: str | None, not_kept: str | None) -> str:

@@ -221,11 +221,12 @@ def test_notices_are_the_requests_and_those_of_its_time(whole: dict[str, Any]) -
     ]
 
 
-def test_what_no_part_measures_yet_says_so(whole: dict[str, Any]) -> None:
+def test_what_is_not_known_says_so(whole: dict[str, Any]) -> None:
     assert whole["gpus"] == []
-    for group in ("roofline", "energy", "verdict"):
+    for group in ("roofline", "energy"):
         assert set(whole[group].values()) == {None}
-        assert whole["unknown"][group]
+        assert all(whole["unknown"][f"{group}.{name}"] for name in whole[group])
+    assert whole["verdict"]["code"] == "limit-unknown"
     assert {"kv.used_bytes", "kv.allocated_bytes", "kv.bytes_per_token", "kv.next_token_bytes"} <= set(whole["unknown"])
 
 

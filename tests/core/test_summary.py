@@ -31,6 +31,7 @@ def test_the_summary_of_a_run(session_of: Build) -> None:
         "prompt   499 tok · prefill   280.0 ms (    1782 tok/s) · decode 64 tok at   84.6 tok/s",
         "ttft     280 ms · first answer 280 ms · gaps p50 11.8  p95 11.8  p99 11.8 ms",
         "kv       562 of 8,192 tokens",
+        "verdict  limit unknown: no model is described",
         "finish   stop · kept as 2026-11-30-llama3.1-8b",
     ]
 
@@ -50,7 +51,11 @@ def test_a_cached_part_the_cpu_and_a_recording_that_was_not_kept(session_of: Bui
     )
     found = lines(session, session.runs[0], None)
     assert found[1] == "cached   462 of 499 tokens"
-    assert found[4:] == ["cpu      1.96 cores · RSS 250 MiB", "finish   length (max-tokens) · not kept; `--record` keeps it"]
+    assert found[4:] == [
+        "cpu      1.96 cores · RSS 250 MiB",
+        "verdict  limit unknown: no model is described",
+        "finish   length (max-tokens) · not kept; `--record` keeps it",
+    ]
 
 
 def test_what_is_unknown_is_a_dash_or_no_line(session_of: Build) -> None:

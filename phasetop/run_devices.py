@@ -1,0 +1,172 @@
+"""What a request ran on, and what that can do at most: its GPUs or the CPU, peaks with their sources, split layers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from phasetop import events as ev
+from phasetop import peaks
+from phasetop.counts import Reasons, Seen
+from phasetop.roofline import Offload
+
+BANDWIDTH: Final = "roofline.peak_bandwidth_bytes_per_s"
+FLOPS: Final = "roofline.peak_flops"
+GIVEN: Final = "given"
+_NO_TEST: Final = (
+    "the CPU's bandwidth was not measured: `phasetop doctor --measure-bandwidth` does, or --peak-bandwidth sets it"
+)
+_NO_CARD: Final = "no peak for this device: --peak-bandwidth sets it"
+_NO_FLOPS: Final = "the peak FLOP/s of this device are not known: --peak-flops sets them"
+_DTYPES: Final = ("fp16", "bf16", "fp32")
+
+
+class Ceiling(Struct, frozen=True):
+    """A peak and its source; value None: not known, and the source says why."""
+
+    value: float | None
+    source: str
+
+    @property
+    def measured(self) -> bool:
+        """It was measured here, so that it is what can be reached at least, not at most."""
+        return self.source.startswith("estimate")
+
+
+class Ran(Struct, frozen=True):
+    """What a request ran on.
+
+    Attributes:
+        gpus: the GPUs that its server uses; empty: the CPU alone.
+        host: the machine's own device; None: the server runs elsewhere, or nobody described it.
+        offload: how many layers are on the GPUs, where that is told.
+        by_rows: each of several GPUs reads its part of every layer at once; else they take turns.
+        why: why it is not known what it ran on; None: it is.
+
+    """
+
+    gpus: tuple[ev.Device, ...]
+    host: ev.Device | None
+    offload: Offload | None
+    by_rows: bool
+    why: str | None
+
+    @property
+    def on_cpu(self) -> bool:
+        """On the CPU alone."""
+        return self.why is None and not self.gpus
+
+    @property
+    def name(self) -> str | None:
+        """The device for people: ``2 × H100``; None: not known."""
+        if self.why is not None:
+            return None
+        if not self.gpus:
+            return self.host.name if self.host is not None else None
+        names = [gpu.name or "GPU" for gpu in self.gpus]
+        return names[0] if len(names) == 1 else f"{len(names)} × {names[0]}" if len(set(names)) == 1 else ", ".join(names)
+
+
+def ran_on(seen: Seen, sources: Reasons) -> Ran:
+    """The devices of a request as of its cursor."""
+    session, cursor = seen.session, seen.cursor
+    server = session.server_of(seen.run, cursor)
+    devices = [found for versions in session.devices.values() if (found := versions.at(cursor)) is not None]
+    host = next((device for device in devices if device.d == 0), None)
+    all_gpus = [device for device in devices if device.d != 0]
+    offload = offload_of(seen)
+    options = (server.options or {}) if server is not None else {}
+    rows = options.get("split_mode")
+    by_rows = rows is not None and rows.value in ("row", "tensor")
+    if server is None or server.local is None:
+        return Ran((), host, offload, by_rows, "it is not known where the server runs")
+    if not server.local:
+        return Ran((), host, offload, by_rows, "the server runs on another machine")
+    no_layer = offload is not None and offload.on_gpu == 0
+    if not all_gpus:
+        placed = _placed_on_gpu(seen)
+        if placed and _apple(host) is None:
+            return Ran((), host, offload, by_rows, "layers are on a GPU that nothing here can see")
+        return Ran((), host, offload, by_rows, None)
+    told = [device for device in all_gpus if device.used_by is not None]
+    used = tuple(device for device in told if server.v in (device.used_by or ()))
+    if used:
+        return Ran(used, host, offload, by_rows, None)
+    if no_layer or (len(told) == len(all_gpus) and not _placed_on_gpu(seen)):
+        return Ran((), host, offload, by_rows, None)
+    if len(all_gpus) == 1:
+        sources.setdefault("roofline", f"assumed: the server uses the only GPU, {all_gpus[0].name or 'unnamed'}")
+        return Ran((all_gpus[0],), host, offload, by_rows, None)
+    return Ran((), host, offload, by_rows, "which of the GPUs the server uses is not known")
+
+
+def offload_of(seen: Seen) -> Offload | None:
+    """How many layers are on GPUs; None where the model's layers or their number there is not told."""
+    model = seen.session.model_of(seen.run, seen.cursor)
+    server = seen.session.server_of(seen.run, seen.cursor)
+    blocks = (model.hparams or {}).get(f"{model.arch}.block_count") if model is not None else None
+    if not isinstance(blocks, int) or isinstance(blocks, bool) or blocks <= 0 or model is None:
+        return None
+    if model.placed:
+        return Offload(sum(n for device, n in model.placed.items() if not _is_cpu(device)), blocks)
+    info = seen.run.info.at(seen.cursor)
+    asked = {**(info.asked or {}), **(info.applied or {})} if info is not None else {}
+    option = (server.options or {}).get("gpu_layers") if server is not None else None
+    told = option.value if option is not None and option.value is not None else asked.get("gpu_layers")
+    if isinstance(told, int) and not isinstance(told, bool):
+        return Offload(blocks + 1 if told < 0 else told, blocks)
+    return Offload(blocks + 1, blocks) if told == "all" else None
+
+
+def _placed_on_gpu(seen: Seen) -> bool:
+    model = seen.session.model_of(seen.run, seen.cursor)
+    return model is not None and any(n > 0 and not _is_cpu(device) for device, n in (model.placed or {}).items())
+
+
+def _is_cpu(device: str) -> bool:
+    return device.lower() in ("cpu", "host", "0")
+
+
+def _apple(host: ev.Device | None) -> peaks.Peak | None:
+    """Apple's chip, whose CPU and GPU share one memory; None on any other machine."""
+    found = peaks.find(host.name) if host is not None and host.name else None
+    return found if found is not None and found.kind == "apple" else None
+
+
+def bandwidth_of(device: ev.Device | None, given: ev.Device | None) -> Ceiling:
+    """Peak bandwidth of a device: given, told by its driver or measured, else by the table of chips.
+
+    Args:
+        device: a GPU, or the host; None: nobody described it.
+        given: the host, whose ``given`` peak stands for whatever ran the request.
+    """
+    for each in (given, device):
+        told = each.peak_bytes_per_s if each is not None else None
+        if told is None or not isinstance(told.value, int | float) or told.value <= 0:
+            continue
+        if each is device or told.source.partition(":")[0] == GIVEN:
+            return Ceiling(float(told.value), told.source)
+    if device is None:
+        return Ceiling(None, _NO_CARD)
+    found = peaks.find(device.name) if device.name else None
+    if found is not None and (device.d != 0 or found.kind == "apple"):
+        return Ceiling(found.bytes_per_s, f"assumed: {found.name} table")
+    return Ceiling(None, _NO_TEST if device.d == 0 else _NO_CARD)
+
+
+def flops_of(device: ev.Device | None, given: ev.Device | None) -> Ceiling:
+    """Peak FLOP/s of a device, likewise; of 16-bit products where there are any."""
+    for each in (given, device):
+        told = (each.peak_flops or {}) if each is not None else {}
+        best = next((told[dtype] for dtype in _DTYPES if dtype in told), None)
+        if best is None or not isinstance(best.value, int | float) or best.value <= 0:
+            continue
+        if each is device or best.source.partition(":")[0] == GIVEN:
+            return Ceiling(float(best.value), best.source)
+    found = peaks.find(device.name) if device is not None and device.name else None
+    if found is not None and device is not None and (device.d != 0 or found.kind == "apple"):
+        rate = found.flops_of_weights
+        if rate is not None:
+            return Ceiling(rate[1], f"assumed: {found.name} table, {rate[0]}")
+    return Ceiling(None, _NO_FLOPS)

@@ -1,0 +1,225 @@
+"""The verdict on a request: the evidence for it, gathered from its figures and the machine's counters as of a cursor."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING, Final
+
+from phasetop import events as ev
+from phasetop.counts import Seen
+from phasetop.gpuphases import GpuPhase
+from phasetop.hostphases import difference_over
+from phasetop.kv_figures import layout_of
+from phasetop.phases import Band
+from phasetop.run_devices import BANDWIDTH
+from phasetop.session import Samples
+from phasetop.verdict import Verdict, judge
+from phasetop.verdict_evidence import Evidence, Judged, Throttle
+
+if TYPE_CHECKING:
+    from phasetop.metrics import Measures
+
+QUARTER_LEAST: Final = 8
+"""Gaps that a quarter of a reply must have to say how fast it was."""
+NO_CARD: Final = "no bandwidth counter, no peak for this device"
+
+
+def verdict_of(seen: Seen, measures: Measures) -> Verdict | None:
+    """The verdict as of the cursor; None where nothing has run that could be judged."""
+    if measures.finish.reason == "error":
+        return None
+    judged = _judged(measures)
+    return None if judged is None else judge(gather(seen, measures, judged))
+
+
+def why_none(measures: Measures) -> str:
+    """Why there is no verdict."""
+    return "the request failed" if measures.finish.reason == "error" else "no phase has run that could be judged"
+
+
+def _judged(measures: Measures) -> Judged | None:
+    """The phase that runs, else the longest one."""
+    phases = measures.phases
+    if phases.running is not None:
+        if phases.running == "load":
+            return "load"
+        if phases.running == "prefill":
+            return "prefill"
+        return "decode" if phases.running == "decode" else None
+    names: tuple[Judged, ...] = ("decode", "prefill", "load")
+    took = {name: phases.ns(name) or 0 for name in names}
+    longest = max(names, key=lambda name: took[name])
+    return longest if took[longest] > 0 else None
+
+
+def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
+    """Everything that is known of a phase."""
+    roofline, phases, tokens, kv = measures.roofline, measures.phases, measures.tokens, measures.kv
+    session, run, cursor = seen.session, seen.run, seen.cursor
+    band = phases.band(judged)
+    host = measures.host[judged] if judged != "load" else None
+    phase_s = (phases.ns(judged) or 0) / 1e9
+    server = session.server_of(run, cursor)
+    options = (server.options or {}) if server is not None else {}
+    here = server is not None and server.local is True
+    token, offload, ran = roofline.token, roofline.ran.offload, roofline.ran
+    told = run.prompt.at(cursor)
+    cpus, cpus_by = _cpus(seen) if here else (None, "quota")
+    early, late = _quarters(seen)
+    layout = layout_of(session, run, cursor)
+    throttled = host.throttled_s if host is not None else None
+    percent = host.server_cpu_percent if host is not None else None
+    used = host.cpu_percent if host is not None else None
+    return Evidence(
+        judged=judged,
+        running=phases.running is not None,
+        on_cpu=ran.on_cpu if ran.why is None else None,
+        gpus=len(ran.gpus),
+        by_rows=ran.by_rows,
+        mbu=roofline.mbu,
+        at_least=roofline.at_least,
+        read_bytes_per_s=roofline.read_bytes_per_s,
+        peak_bytes_per_s=roofline.peak_bytes_per_s,
+        step_s=None if measures.rates.tpot_ns is None else measures.rates.tpot_ns / 1e9,
+        rest_s=token.rest_s if token is not None else None,
+        mfu=roofline.mfu,
+        prefill_flops_per_s=roofline.prefill_flops_per_s,
+        phase_s=phase_s or None,
+        load_s=_load_s(measures),
+        wait_s=phases.wall_ns / 1e9,
+        load_why=next((state.why for state in reversed(run.states.until(cursor)) if state.s == "loading"), None),
+        new=tokens.prefilled,
+        cached=tokens.cached,
+        buffered=measures.latency.buffered,
+        prompt_cut=(told.cut.asked, told.cut.kept) if told is not None and told.cut is not None else None,
+        kv_tokens=kv.tokens,
+        kv_context=kv.context,
+        when_full=kv.when_full,
+        threads=_number(seen, options, "threads"),
+        cpus=cpus,
+        cpus_by=cpus_by,
+        throttled_share=throttled / phase_s if throttled is not None and phase_s else None,
+        server_cores=None if percent is None else percent / 100,
+        used_cores=None if used is None else used / 100,
+        swap_in_bytes=host.swap_in_bytes if host is not None and here else None,
+        major_faults=host.major_faults if host is not None else None,
+        gpu_busy_percent=_busy(measures, judged),
+        throttles=_throttles(measures, judged),
+        gpu_layers=_gpu_layers(measures) if ran.gpus else None,
+        cpu_layers=offload.on_cpu if offload is not None and ran.gpus and offload.is_partial else None,
+        top_k=_number(seen, options, "top_k"),
+        kv_on_cpu="kv_offload" in options and options["kv_offload"].value is False,
+        pcie_bytes_per_token=_pcie(seen, measures, band),
+        decode_bytes_per_token=roofline.decode_bytes_per_token,
+        diverge=told.diverge if told is not None else None,
+        cache_kind=layout.kind if layout is not None else None,
+        first=_is_first(seen),
+        first_gap_ns=early,
+        last_gap_ns=late,
+        why_no_mbu=_why(measures, "roofline.mbu_percent", NO_CARD),
+        why_no_mfu=_why(measures, "roofline.mfu_percent", "no peak FLOP/s for this device"),
+    )
+
+
+def _load_s(measures: Measures) -> float | None:
+    ns = measures.phases.ns("load")
+    return ns / 1e9 if ns and measures.phases.load == "cold" else None
+
+
+def _why(measures: Measures, path: str, otherwise: str) -> str:
+    return measures.unknown.get(path) or measures.unknown.get(BANDWIDTH) or otherwise
+
+
+def _number(seen: Seen, options: dict[str, ev.Sourced], name: str) -> int | None:
+    """A whole number of the request's settings, else of its server's."""
+    info = seen.run.info.at(seen.cursor)
+    asked = {**(info.asked or {}), **(info.applied or {})} if info is not None else {}
+    value = asked.get(name)
+    if value is None and name in options:
+        value = options[name].value
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _cpus(seen: Seen) -> tuple[float | None, str]:
+    """How many CPUs the server may use, and what says so."""
+    info = seen.run.info.at(seen.cursor)
+    own = seen.session.series("server_cpus", v=info.v if info is not None else None, cursor=seen.cursor)
+    host = seen.session.hello.host if seen.session.hello is not None else ev.Host()
+    found: list[tuple[float, str]] = []
+    if host.cpu_quota_cores:
+        found.append((host.cpu_quota_cores, "quota"))
+    allowed = _newest(own, seen.cursor)
+    if allowed:
+        found.append((allowed, "affinity"))
+    if host.cores:
+        found.append((float(host.cores), "this machine"))
+    return min(found, key=lambda each: each[0], default=(None, "quota"))
+
+
+def _newest(samples: Samples | None, cursor: int) -> float | None:
+    if samples is None:
+        return None
+    known = [v for t, v in zip(samples.t, samples.value, strict=True) if t <= cursor and not isnan(v)]
+    return known[-1] if known else None
+
+
+def _phases_of_gpus(measures: Measures, judged: Judged) -> list[GpuPhase]:
+    """What the request's GPUs did in a phase; none for a load, or on the CPU."""
+    used = {gpu.d for gpu in measures.roofline.ran.gpus}
+    return [gpu.phases[judged] for gpu in measures.gpus if judged != "load" and gpu.d in used and judged in gpu.phases]
+
+
+def _busy(measures: Measures, judged: Judged) -> float | None:
+    """How busy the GPUs are, percent: of those that take turns the sum, of those that work at once the mean."""
+    found = [phase.sm_percent for phase in _phases_of_gpus(measures, judged)]
+    known = [percent for percent in found if percent is not None]
+    if not known or len(known) < len(found):
+        return None
+    total = sum(known)
+    return total / len(known) if measures.roofline.ran.by_rows else min(total, 100.0)
+
+
+def _throttles(measures: Measures, judged: Judged) -> tuple[Throttle, ...]:
+    """Why clocks were held down, and for what share of the phase; of several GPUs the worst."""
+    worst: dict[str, float] = {}
+    for phase in _phases_of_gpus(measures, judged):
+        for word, held in (phase.throttle_shares or {}).items():
+            worst[word] = max(held, worst.get(word, 0.0))
+    return tuple(Throttle(word, held) for word, held in worst.items() if held > 0)
+
+
+def _pcie(seen: Seen, measures: Measures, band: Band | None) -> float | None:
+    """Bytes that the GPUs receive for each token of the reply."""
+    output, roofline = measures.tokens.output, measures.roofline
+    if band is None or not roofline.ran.gpus or not output:
+        return None
+    total = 0.0
+    for gpu in roofline.ran.gpus:
+        samples = seen.session.series("pcie_rx_bytes", d=gpu.d, cursor=seen.cursor)
+        grew = difference_over(samples, band.t0, band.t1, seen.cursor) if samples is not None else None
+        if grew is None:
+            return None
+        total += grew
+    return total / output
+
+
+def _gpu_layers(measures: Measures) -> int | None:
+    offload = measures.roofline.ran.offload
+    return None if offload is None else offload.on_gpu + int(offload.head_on_gpu)
+
+
+def _is_first(seen: Seen) -> bool:
+    """Whether it is the first request that this session sent to its server, which had been started just before."""
+    info = seen.run.info.at(seen.cursor)
+    own = [run for run in seen.session.runs.values() if (other := run.info.at(seen.cursor)) and info and other.v == info.v]
+    states = [state.s for state in seen.session.server_states.until(seen.cursor) if info and state.v == info.v]
+    return bool(own) and own[0] is seen.run and any(word in ("starting", "loading") for word in states)
+
+
+def _quarters(seen: Seen) -> tuple[float | None, float | None]:
+    """Medians of the first and the last quarter of the gaps; None where there are too few."""
+    gaps = [gap for gap in seen.run.tokens.gap_ns[: seen.lines] if gap >= 0]
+    n = len(gaps) // 4
+    if n < QUARTER_LEAST:
+        return None, None
+    return float(sorted(gaps[:n])[n // 2]), float(sorted(gaps[-n:])[n // 2])

@@ -1,0 +1,217 @@
+"""Every rule of the verdict: what it takes to speak, what it says, and what keeps it silent."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phasetop.verdict import RULES, judge
+from phasetop.verdict_evidence import Evidence, Judged, Throttle
+
+GPU: dict[str, Any] = {
+    "judged": "decode",
+    "on_cpu": False,
+    "gpus": 1,
+    "mbu": 0.39,
+    "read_bytes_per_s": 397e9,
+    "peak_bytes_per_s": 1008e9,
+    "step_s": 0.0118,
+    "rest_s": 0.0072,
+    "phase_s": 1.0,
+    "gpu_layers": 33,
+    "decode_bytes_per_token": 4.7e9,
+    "gpu_busy_percent": 95.0,
+    "server_cores": 0.4,
+}
+CPU: dict[str, Any] = {
+    "judged": "decode",
+    "on_cpu": True,
+    "mbu": 0.4,
+    "at_least": True,
+    "read_bytes_per_s": 5e9,
+    "peak_bytes_per_s": 12.5e9,
+    "step_s": 0.012,
+    "rest_s": 0.006,
+    "phase_s": 2.0,
+    "threads": 2,
+    "cpus": 2.0,
+    "server_cores": 1.9,
+    "used_cores": 1.95,
+}
+PREFILL: dict[str, Any] = {
+    "judged": "prefill",
+    "on_cpu": False,
+    "gpus": 1,
+    "mfu": 0.17,
+    "prefill_flops_per_s": 28.6e12,
+    "phase_s": 0.28,
+    "new": 499,
+    "cached": 0,
+}
+UNSEEN = {"mbu": None, "read_bytes_per_s": None}
+
+SPEAKS: tuple[tuple[str, dict[str, Any], list[str]], ...] = (
+    ("prompt-cut", {**GPU, "prompt_cut": (8815, 2050)}, ["8,815 tokens became 2,050", "-c"]),
+    (
+        "load-cold",
+        {**GPU, "judged": "load", "load_s": 8.2, "wait_s": 10.1, "load_why": "not in /api/ps"},
+        ["8.2 s of 10.1 s", "(not in /api/ps)"],
+    ),
+    ("load-cold", {"judged": "load", "running": True, "load_s": 3.0, "wait_s": 3.0}, ["3.0 s so far"]),
+    ("stream-buffered", {**GPU, "buffered": True}, ["many tokens a read", "proxy"]),
+    (
+        "threads-over-quota",
+        {**CPU, "threads": 8, "throttled_share": 0.68},
+        ["8 threads for 2 CPUs of quota", "68 % of decode", "-t 2"],
+    ),
+    (
+        "threads-over-quota",
+        {**CPU, "threads": 8, "cpus": 1.0, "cpus_by": "affinity"},
+        ["8 threads for 1 CPU by affinity", "-t 1"],
+    ),
+    ("cpu-quota", {**CPU, "throttled_share": 0.3}, ["quota of 2 CPUs", "30 % of decode"]),
+    ("swapping", {**CPU, "swap_in_bytes": 512 << 20}, ["512 MiB came back from swap during decode"]),
+    ("weights-on-disk", {**CPU, "major_faults": 3115}, ["3,115 page faults", "during decode"]),
+    (
+        "gpu-idle",
+        {**GPU, "gpu_busy_percent": 0.0, "server_cores": 8.0},
+        ["busy 0 % of the time", "8.0 CPU cores", "runs on the CPU"],
+    ),
+    (
+        "partial-offload",
+        {**GPU, "gpu_layers": 12, "cpu_layers": 21, "gpu_busy_percent": 14.0},
+        ["21 of 33 layers run on the CPU", "14 % of the time"],
+    ),
+    (
+        "gpu-throttled",
+        {**GPU, "throttles": (Throttle("power cap", 0.8), Throttle("thermal (driver)", 0.2))},
+        ["Decode reads 397 GB/s, 39 % of peak: the power cap was active for 80 % of it"],
+    ),
+    ("gpu-throttled", {**PREFILL, "throttles": (Throttle("power cap", 0.5),)}, ["Prefill computes 28.6 TFLOP/s", "50 %"]),
+    (
+        "sampler-bound",
+        {**GPU, "top_k": 0, "server_cores": 1.0, "gpu_busy_percent": 40.0},
+        ["whole vocabulary", "top_k 0", "40 % busy", "--top-k 40"],
+    ),
+    ("sampler-bound", {**CPU, "top_k": 0, "threads": 4, "cpus": 4.0, "server_cores": 1.1}, ["the other 3 threads wait"]),
+    ("cache-on-cpu", {**GPU, "kv_on_cpu": True}, ["stays in RAM", "--no-kv-offload"]),
+    ("pcie-bound", {**GPU, "pcie_bytes_per_token": 0.6e9}, ["0.60 GB a token come over PCIe", "13 %"]),
+    ("decode-over-ceiling", {**CPU, "mbu": 1.3}, ["130 % of the measured ceiling", "at least that"]),
+    ("decode-over-ceiling", {**GPU, "mbu": 1.2}, ["120 % of peak, which cannot be"]),
+    (
+        "context-near-full",
+        {**GPU, "mbu": 0.7, "kv_tokens": 8100, "kv_context": 8192, "when_full": "stops"},
+        ["8,100 of 8,192"],
+    ),
+    (
+        "decode-at-bandwidth",
+        {**GPU, "mbu": 0.61, "read_bytes_per_s": 611e9},
+        ["611 GB/s, 61 % of peak", "smaller quantisation"],
+    ),
+    (
+        "cpu-bound-server",
+        {**GPU, "gpu_busy_percent": 45.0, "server_cores": 1.0},
+        ["busy 45 % of the time", "1.0 CPU cores", "between steps"],
+    ),
+    (
+        "gpus-take-turns",
+        {**GPU, "gpus": 2, "mbu": 0.45, "peak_bytes_per_s": 3352e9},
+        ["one GPU after the other", "45 % of 3352 GB/s, shared", "--split-mode row"],
+    ),
+    ("cpu-contended", {**CPU, "server_cores": 1.2, "used_cores": 1.95}, ["other programs use 0.8 of 2 CPUs"]),
+    ("threads-too-few", {**CPU, "threads": 1, "server_cores": 1.0, "used_cores": 1.1}, ["1 thread for 2 CPUs", "-t 2"]),
+    (
+        "first-run",
+        {**GPU, "first": True, "first_gap_ns": 14.2e6, "last_gap_ns": 10.1e6},
+        ["14.2 ms a token at first and 10.1 at the end", "Ask again"],
+    ),
+    (
+        "decode-under-bandwidth",
+        GPU,
+        [
+            "Decode reads 397 GB/s, 39 % of peak",
+            "7.2 of 11.8 ms a token",
+            "GPU busy 95 % of the time",
+            "no counter here tells",
+        ],
+    ),
+    (
+        "cache-cannot-rewind",
+        {**PREFILL, "diverge": 480, "cached": 0, "cache_kind": "iswa"},
+        ["480 tokens of the prompt are as before", "499 were read again", "sliding window"],
+    ),
+    ("cache-cannot-rewind", {**PREFILL, "diverge": 480, "cache_kind": "hybrid_iswa"}, ["recurrent state"]),
+    ("prefill-small-batch", {**PREFILL, "new": 12, "cached": 487}, ["Only 12 tokens are new, 487 came from the cache"]),
+    ("prefill-compute-bound", {**PREFILL, "mfu": 0.48, "prefill_flops_per_s": 79e12}, ["79.0 TFLOP/s, 48 % of peak"]),
+    ("prefill-under-compute", PREFILL, ["28.6 TFLOP/s, 17 % of peak", "far from the peak"]),
+    (
+        "limit-unknown",
+        {**PREFILL, "mfu": None, "why_no_mfu": "no peak"},
+        ["Prefill computes 28.6 TFLOP/s; limit unknown: no peak"],
+    ),
+    ("limit-unknown", {**GPU, **UNSEEN}, ["Limit unknown: no bandwidth counter, no peak for this device."]),
+    ("limit-unknown", {**GPU, "mbu": None, "why_no_mbu": "no peak"}, ["Decode reads 397 GB/s; limit unknown: no peak."]),
+    ("load-cold", {"judged": "load", "load_s": None}, ["The model was loaded"]),
+)
+
+
+@pytest.mark.parametrize(("code", "known", "words"), SPEAKS, ids=[f"{code}-{i}" for i, (code, _, _) in enumerate(SPEAKS)])
+def test_a_rule_speaks(code: str, known: dict[str, Any], words: list[str]) -> None:
+    said = judge(Evidence(**known))
+    assert said.code == code, said
+    for word in words:
+        assert word in said.text
+    assert said.text.endswith(".")
+    assert said.text[0].isupper() or said.text[0].isdigit()
+    assert 0 < len(said.limit) <= 60
+    assert "\n" not in said.text
+    assert "None" not in said.text
+
+
+@pytest.mark.parametrize(
+    ("code", "known"),
+    [
+        ("threads-over-quota", {**CPU, "threads": 4, "cpus": 3.0, "throttled_share": 0.01}),  # never felt
+        ("threads-over-quota", {**GPU, "threads": 16, "cpus": 4.0}),  # a GPU does the work
+        ("threads-over-quota", {**CPU, "threads": None, "throttled_share": 0.5}),
+        ("swapping", {**CPU, "swap_in_bytes": 4096}),
+        ("weights-on-disk", {**CPU, "major_faults": 3}),
+        (
+            "gpu-throttled",
+            {**GPU, "mbu": 0.72, "throttles": (Throttle("power cap", 1.0),)},
+        ),  # it is at the ceiling all the same
+        ("gpu-throttled", {**GPU, "throttles": (Throttle("power cap", 0.04),)}),
+        ("sampler-bound", {**GPU, "top_k": 0, "server_cores": 1.0}),  # the GPU does not wait
+        ("sampler-bound", {**GPU, "top_k": 0, "server_cores": 1.0, "gpu_busy_percent": None}),
+        ("sampler-bound", {**GPU, "top_k": 40, "server_cores": 1.0, "gpu_busy_percent": 40.0}),
+        ("sampler-bound", {**CPU, "top_k": 0}),  # both cores work
+        ("gpus-take-turns", {**GPU, "gpus": 2, "by_rows": True}),
+        ("first-run", {**GPU, "first": True, "first_gap_ns": 10.2e6, "last_gap_ns": 10.1e6}),
+        ("first-run", {**GPU, "first_gap_ns": 14.2e6, "last_gap_ns": 10.1e6}),
+        ("cpu-contended", {**CPU, "server_cores": 1.9}),
+        ("cache-cannot-rewind", {**PREFILL, "diverge": 480, "cache_kind": "kv"}),
+        ("cache-cannot-rewind", {**PREFILL, "diverge": 3, "cache_kind": "iswa"}),
+        ("prefill-small-batch", {**PREFILL, "new": 12, "cached": 0}),
+        ("load-cold", {**GPU, "load_s": 0.2, "wait_s": 10.0}),
+        ("partial-offload", {**GPU, "gpu_layers": 33, "cpu_layers": None}),
+        ("decode-under-bandwidth", {**GPU, **UNSEEN}),
+    ],
+)
+def test_a_rule_is_silent(code: str, known: dict[str, Any]) -> None:
+    assert judge(Evidence(**known)).code != code
+
+
+@pytest.mark.parametrize("judged", ["load", "prefill", "decode"])
+def test_nothing_known_is_said_to_be_so(judged: Judged) -> None:
+    said = judge(Evidence(judged=judged))
+    assert said.code == ("load-cold" if judged == "load" else "limit-unknown")
+
+
+def test_every_rule_has_a_test_and_a_row_in_the_documentation() -> None:
+    codes = {rule.code for rule in RULES}
+    assert {code for code, _, _ in SPEAKS} == codes
+    page = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) == codes
