@@ -73,7 +73,8 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         env = environ(XDG_STATE_HOME=folder, XDG_CONFIG_HOME=folder)
-        small, large = recording(Path(folder) / "small.phasetop", 200), recording(Path(folder) / "large.phasetop", given.tokens)
+        small = recording(Path(folder) / "small.phasetop", 200)
+        large = recording(Path(folder) / "large.phasetop", given.tokens)
         phasetop = str(Path(sys.executable).with_name("phasetop"))
         cases = {
             "minimal": ([sys.executable, "-c", MINIMAL], b"first picture"),
@@ -81,7 +82,8 @@ def main() -> None:
             "replay": ([phasetop, "replay", str(small)], b"first-picture"),
             f"replay of {given.tokens:,}": ([phasetop, "replay", str(large)], b"first-picture"),
         }
-        burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)] * given.busy
+        cores = (os.cpu_count() or 1) if given.busy else 0
+        burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
         taken: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
         try:
             for i in range(given.runs + 1):

@@ -19,7 +19,7 @@ ENVIRON = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"
 
 
 def environ(**more: str) -> dict[str, str]:
-    """This environment as a local terminal has it, without what a link would set."""
+    """The environment as a local terminal has it, without what a link would set."""
     left_out = ("NO_COLOR", "SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT", "PHASETOP_FPS", "PHASETOP_COLOURS")
     return {**{k: v for k, v in os.environ.items() if k not in left_out}, **ENVIRON, **more}
 

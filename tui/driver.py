@@ -1,4 +1,4 @@
-"""The terminal's input, without what no person typed.
+"""The terminal's input without what no person typed, and its output without what changes nothing.
 
 Late answers of the terminal (to the questions of `terminal`, or of a program before this one) and mouse reports in the
 old form would reach the view as keys, and bytes that are no UTF-8 would end the thread that reads. So the bytes are sifted
@@ -16,6 +16,8 @@ from typing import Final
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+
+from phasetop.tui.squeeze import squeeze
 
 _NO_KEYS: Final = re.compile(
     rb"\x1b\](?=\d)[^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: the ground's colour, a clipboard
@@ -52,6 +54,10 @@ class TerminalDriver(LinuxDriver):
     """Textual's driver, with its input sifted; `lost` is called (on the input's thread) when the terminal is gone."""
 
     lost: Callable[[], None] | None = None
+
+    def write(self, data: str) -> None:
+        """Send it, in fewer bytes."""
+        super().write(squeeze(data))
 
     def run_input_thread(self) -> None:
         """Read and dispatch until the application mode ends."""
