@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import psutil
 
+from phasetop.backends.cgroup import limits_of
 
-def quota_cores(root: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """The CPU quota of the cgroup mounted at ``root`` in cores (v2: cpu.max, v1: cfs quota); None where there is none."""
-    for quota, period in ((root / "cpu.max", None), (root / "cpu" / "cpu.cfs_quota_us", root / "cpu" / "cpu.cfs_period_us")):
-        try:
-            words = quota.read_text().split() + (period.read_text().split() if period else [])
-            return None if words[0] in ("max", "-1") else round(int(words[0]) / int(words[1]), 3)
-        except (OSError, ValueError, IndexError, ZeroDivisionError):
-            continue
-    return None
+
+def quota_cores() -> float | None:
+    """The CPU quota of this process's cgroups in cores, the narrowest; None where there is none."""
+    return limits_of().cores
 
 
 def usable_cores() -> int:

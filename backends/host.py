@@ -10,15 +10,19 @@ import os
 import sys
 import threading
 import time
+from dataclasses import replace
 from typing import Final
 
 import psutil
 
 from phasetop import events as ev
+from phasetop.backends.cgroup import Limits, limits_of, used_bytes
+from phasetop.backends.host_series import Reading, of_process, often, seldom, throttling
 from phasetop.backends.recorder import Recorder
 
 DEFAULT_HZ: Final = 5.0
 MAX_HZ: Final = 20.0
+_SELDOM_NS: Final = 1_000_000_000
 _CLOCK_EVERY_NS: Final = 10_000_000_000
 _CLOCK_STEP_NS: Final = 50_000_000
 _NICE: Final = 10
@@ -39,17 +43,48 @@ class HostSampler:
         self._process_v = -1
         self._faults = self._faults_before = 0  # of the process so far, and of those before it: a counter never falls
         self._offsets = (0, 0)
+        self._limits = Limits()  # this process's
+        self._often: list[Reading] = []
+        self._seldom: list[Reading] = []
+        self._of_process: list[Reading] = []
+        self._throttling: Reading | None = None
+        self._counted: dict[int, tuple[int, int]] = {}  # series → last raw value, what lies before it
 
     def start(self, host: ev.Host) -> None:
         """Declare the host and its series, then sample."""
         recorder, t = self._recorder, self._recorder.now()
         self._cpu = recorder.new_id("s")
         self._memory = recorder.new_id("s")
-        device = ev.Device(t=t, d=0, vendor="host", name=host.cpu, mem_bytes=host.ram_bytes)
+        self._limits = limits_of()
+        if host.memory_limit_bytes is None:  # none, or more than the machine has
+            self._limits = replace(self._limits, memory_folder=None)
+        folder = self._limits.memory_folder
+        limited = folder is not None and used_bytes(folder) is not None
+        device = ev.Device(
+            t=t, d=0, vendor="host", name=host.cpu, mem_bytes=host.memory_limit_bytes if limited else host.ram_bytes
+        )
         cpu = ev.Series(t=t, s=self._cpu, name="cpu_cores_used", unit="cores", source="psutil")
-        used = ev.Series(t=t, s=self._memory, name="memory_used_bytes", unit="B", source="psutil")
-        recorder.emit(device, cpu, used)
+        source = "sysfs: the cgroup's, which is limited" if limited else "psutil"
+        used = ev.Series(t=t, s=self._memory, name="memory_used_bytes", unit="B", source=source)
+        self._often, self._seldom, self._throttling = often(), seldom(), throttling(self._limits)
+        more = [*self._often, *self._seldom, *([self._throttling] if self._throttling is not None else ())]
+        recorder.emit(device, cpu, used, *(self._declared(each, t) for each in more))
         self._thread.start()
+
+    def _declared(self, reading: Reading, t: int, v: int | None = None) -> ev.Series:
+        if reading.s < 0:
+            reading.s = self._recorder.new_id("s")
+        return ev.Series(
+            t=t,
+            s=reading.s,
+            name=reading.name,
+            unit=reading.unit,
+            source=reading.source,
+            type=reading.kind,
+            part=reading.part,
+            off=reading.off,
+            v=v,
+        )
 
     def watch(self, pid: int, v: int) -> None:
         """Sample the process ``pid`` of server ``v`` too, from now on; a pid that cannot be read is left alone."""
@@ -58,6 +93,7 @@ class HostSampler:
             busy = sum(process.cpu_times()[:2])
         except psutil.Error:
             return
+        self._watch_limits(pid, v)
         with self._guard:
             if self._process_series and self._process_v == v:  # it was started again: the same quantities go on
                 if self._process is None or self._process.pid != pid:
@@ -81,6 +117,29 @@ class HostSampler:
             self._process, self._process_series, self._process_busy, self._process_v = process, series, busy, v
             self._faults_before = self._faults = 0
 
+    def _watch_limits(self, pid: int, v: int) -> None:
+        """What the server's own cgroup and affinity allow it: its series go on where it was started again."""
+        limits = limits_of(pid)
+        found = of_process(pid, limits)
+        held = throttling(limits)
+        with self._guard:
+            known = {each.name: each.s for each in self._of_process} if self._process_v == v else {}
+            for each in found:
+                each.s = known.get(each.name, -1)
+            if held is not None and self._throttling is not None:
+                held.s = self._throttling.s
+        t = self._recorder.now()
+        self._recorder.emit(
+            *(self._declared(each, t, v) for each in found), *([self._declared(held, t)] if held is not None else ())
+        )
+        values = self._read(found)
+        if values:  # at once: a short run ends before the second is over
+            t = self._recorder.now()
+            self._recorder.emit(ev.Smp(t=t, t0=t, v=values))
+        with self._guard:
+            self._of_process = found
+            self._throttling = held or self._throttling
+
     def set_hz(self, hz: float) -> None:
         """Change the rate, 0.2 to 20 a second."""
         self._period_s = 1 / min(MAX_HZ, max(0.2, hz))
@@ -101,17 +160,27 @@ class HostSampler:
         busy, t0 = _busy_s(), recorder.now()
         self._offsets = _offsets()
         clock_due = t0 + _CLOCK_EVERY_NS
+        seldom_t0 = t0
+        self._read(self._seldom)
         while not self._stop.wait(self._period_s):
             t = recorder.now()
             span_s = max(t - t0, 1) / 1e9
             now_busy = _busy_s()
             values: dict[str, float | None] = {
                 str(self._cpu): _six(max(0.0, now_busy - busy) / span_s),
-                str(self._memory): _used_bytes(),
+                str(self._memory): self._used_bytes(),
             }
             reasons = self._sample_process(values, span_s)
+            with self._guard:
+                held, of_server = self._throttling, list(self._of_process)
+            values |= self._read([*self._often, *([held] if held is not None else ())])
             recorder.emit(ev.Smp(t=recorder.now(), t0=t0, v=values, e=reasons or None))
             busy, t0 = now_busy, t
+            if t - seldom_t0 >= _SELDOM_NS:
+                found = self._read([*self._seldom, *of_server])
+                if found:
+                    recorder.emit(ev.Smp(t=recorder.now(), t0=seldom_t0, v=found))
+                seldom_t0 = t
             offsets = _offsets()
             moved = max(abs(a - b) for a, b in zip(offsets, self._offsets, strict=True))
             if t >= clock_due or moved > _CLOCK_STEP_NS:
@@ -119,6 +188,33 @@ class HostSampler:
                     recorder.notice("clock-step", f"the clock moved by {moved / 1e9:.2f} s", level="warn")
                 recorder.clock()
                 self._offsets, clock_due = offsets, t + _CLOCK_EVERY_NS
+
+    def _read(self, readings: list[Reading]) -> dict[str, float | None]:
+        """Values by series; what has none now is left out. A counter that began anew goes on from where it was."""
+        found: dict[str, float | None] = {}
+        for each in readings:
+            try:
+                value = each.read() if each.off is None else None
+            except OSError:
+                continue
+            if value is None:
+                continue
+            if each.kind == "counter":
+                raw = int(value)
+                last, before = self._counted.get(each.s, (raw, 0))
+                if raw < last:
+                    before += last - raw
+                self._counted[each.s] = (raw, before)
+                found[str(each.s)] = raw + before
+            else:
+                found[str(each.s)] = value if isinstance(value, int) else _six(value)
+        return found
+
+    def _used_bytes(self) -> int:
+        """Of a limited cgroup its own, else the machine's."""
+        folder = self._limits.memory_folder
+        used = used_bytes(folder) if folder is not None else None
+        return _used_bytes() if used is None else used
 
     def _sample_process(self, values: dict[str, float | None], span_s: float) -> dict[str, str]:
         with self._guard:

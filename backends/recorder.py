@@ -15,7 +15,7 @@ import msgspec
 
 from phasetop import __version__
 from phasetop import events as ev
-from phasetop.backends.cores import quota_cores
+from phasetop.backends.cgroup import limits_of
 from phasetop.backends.stamped import SO_TIMESTAMPNS
 from phasetop.journal import Journal
 from phasetop.redaction import redact
@@ -171,12 +171,14 @@ def this_host() -> ev.Host:
             name = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), None)
     except OSError:
         name = platform.processor() or None
+    limits, ram = limits_of(), int(psutil.virtual_memory().total)
     return ev.Host(
         name=socket.gethostname(),
         os=platform.system(),
         kernel=platform.release(),
         cpu=name,
         cores=psutil.cpu_count(),
-        ram_bytes=psutil.virtual_memory().total,
-        cpu_quota_cores=quota_cores(),
+        ram_bytes=ram,
+        cpu_quota_cores=limits.cores,
+        memory_limit_bytes=limits.memory_bytes if (limits.memory_bytes or ram) < ram else None,
     )

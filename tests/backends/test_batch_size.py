@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from phasetop.backends import batch_size
 from phasetop.backends.batch_size import Measured, recall, remember
-from phasetop.backends.cores import quota_cores, usable_cores
+from phasetop.backends.cgroup import limits_of
+from phasetop.backends.cores import usable_cores
 
 if TYPE_CHECKING:
     from tests.conftest import Metronome
@@ -103,10 +104,10 @@ def test_nobody_there_or_another_kind_of_server(metronome: Callable[..., Metrono
 )
 def test_cgroup_quota(tmp_path: Path, files: dict[str, str], cores: float | None) -> None:
     for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    assert quota_cores(tmp_path) == cores
+    assert limits_of(root=tmp_path).cores == cores
 
 
 @pytest.mark.parametrize(("quota", "cores"), [(0.5, 1), (1.5, 1), (2.0, 2), (64.0, 4), (None, 4)])

@@ -1,0 +1,112 @@
+"""Counters of the machine that the kernel keeps in files: swap, energy, thermal throttling, frequency. Pure reads.
+
+Each takes the root of the file system, so that tests can bring their own; None means that the machine does not tell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_MANY_CORES: Final = 16
+"""Above so many cores their frequencies are not read one by one: each read interrupts its core."""
+
+
+def swapped_in_bytes(root: Path = Path("/")) -> int | None:
+    """Bytes that were read back from swap since the machine started (/proc/vmstat, pswpin)."""
+    try:
+        for line in (root / "proc/vmstat").read_text().splitlines():
+            if line.startswith("pswpin "):
+                return int(line.split()[1]) * _PAGE_BYTES
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def frequency_mhz(root: Path = Path("/")) -> float | None:
+    """The mean frequency of the cores now (cpufreq); of the first ones where there are many."""
+    folders = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_MANY_CORES]
+    found = [value for folder in folders if (value := _number(folder)) is not None]
+    return round(sum(found) / len(found) / 1000, 1) if found else None
+
+
+def thermal_throttled_ns(root: Path = Path("/")) -> int | None:
+    """How long the hottest package was held back by its heat so far (Intel, thermal_throttle)."""
+    files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/package_throttle_total_time_ms")
+    found = [value for file in files if (value := _number(file)) is not None]
+    return max(found) * 1_000_000 if found else None
+
+
+def file_rss_bytes(pid: int, root: Path = Path("/")) -> int | None:
+    """The part of a process's resident memory that is mapped from files: of a llama.cpp server its weights."""
+    try:
+        for line in (root / "proc" / str(pid) / "status").read_text().splitlines():
+            if line.startswith("RssFile:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def allowed_cores(pid: int) -> int | None:
+    """How many CPUs a process may run on (its affinity)."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    try:
+        return len(os.sched_getaffinity(pid))
+    except OSError:
+        return None
+
+
+@dataclass(slots=True)
+class Rapl:
+    """The energy counters of the CPU packages (Intel's RAPL, which AMD's have too), as one that never wraps.
+
+    ``off``: why there are none.
+    """
+
+    packages: Sequence[Path]
+    off: str | None = None
+    _last: dict[Path, int] = field(default_factory=dict)
+    _total: int = 0
+
+    @classmethod
+    def find(cls, root: Path = Path("/")) -> Rapl:
+        """The packages that can be read."""
+        zones = sorted((root / "sys/class/powercap").glob("intel-rapl:[0-9]*"))
+        packages = [zone for zone in zones if zone.name.count(":") == 1 and _text(zone / "name").startswith("package")]
+        if not packages:
+            return cls((), "the CPU tells no energy here (no RAPL: a virtual machine, or another CPU)")
+        if any(_number(zone / "energy_uj") is None for zone in packages):
+            return cls((), "RAPL is readable by root only")
+        return cls(packages)
+
+    def read(self) -> int | None:
+        """µJ since the first reading, all packages together; None where a package cannot be read any more."""
+        for zone in self.packages:
+            value = _number(zone / "energy_uj")
+            if value is None:
+                return None
+            last = self._last.get(zone, value)
+            wrap = _number(zone / "max_energy_range_uj") or 0
+            self._total += value - last if value >= last else max(0, value - last + wrap)
+            self._last[zone] = value
+        return self._total if self.packages else None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
