@@ -24,13 +24,13 @@ if __name__ == "__main__":
 
 from phasetop.backends.chat import Conversation
 from phasetop.backends.commands import Command, Commands
-from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.protocol import Ask, Pieces
 from phasetop.backends.recorder import Recorder, this_host
 from phasetop.backends.samplers import Samplers
 from phasetop.backends.scene import RequestScene
 from phasetop.backends.settings import SERVER_SIDE
 from phasetop.backends.target import Target, wanted_from
+from phasetop.backends.tasks import Tasks
 from phasetop.backends.turn import Turn
 from phasetop.checks import check_key
 from phasetop.faults import UsageError
@@ -38,7 +38,6 @@ from phasetop.faults import UsageError
 EMBEDDED_MAX_TOKENS: Final = 512
 """A reply of the embedded model ends here unless told otherwise: a small model may never end by itself."""
 _PARTING_S: Final = 5.0
-_TASK_PARTING_S: Final = 0.5
 
 
 class Collector:
@@ -47,20 +46,19 @@ class Collector:
     def __init__(self, recorder: Recorder, start: Command) -> None:
         self._recorder = recorder
         self._on_gone = start.get("on_gone") or "stop"
-        self._api_key: str | None = start.get("api_key")
-        self._insecure = bool((start.get("tls") or {}).get("insecure"))
         self._logprobs: int | None = None
         self._guard = threading.Lock()
         self._turns: dict[int, Turn] = {}
         self._asked: dict[int, tuple[Ask, int | None]] = {}
         self._applied: dict[int, dict[str, Any]] = {}
-        self._tasks: dict[int, tuple[threading.Event, threading.Thread]] = {}  # those that run
         self._chat = Conversation()
         path = start.get("path")
         self._log_folder = Path(path).parent if path else None
         self._sampler = Samplers(recorder)
         wanted = wanted_from(start)
         self.target = Target(recorder, wanted, self._live_folder()) if wanted is not None else None
+        insecure = bool((start.get("tls") or {}).get("insecure"))
+        self._tasks = Tasks(recorder, self.target, start.get("api_key"), self._look_again, insecure=insecure)
 
     def _live_folder(self) -> Path | None:
         from phasetop.places import live_folder
@@ -72,7 +70,11 @@ class Collector:
         """Sample, and look for the server."""
         self._sampler.start(host)
         if self.target is not None:
-            self._spawn(self._resolve, "target")
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Look for the server, on a thread of its own."""
+        self._spawn(self._resolve, "target")
 
     def _resolve(self) -> None:
         assert self.target is not None
@@ -119,7 +121,7 @@ class Collector:
         if self.target is None:
             raise UsageError("this session has no server to ask")
         if self.target.try_again():
-            self._spawn(self._resolve, "target")
+            self._look_again()
         parent = command.get("parent")
         before = self._turns.get(_id(command.get("after"), parent))
         if parent is not None and parent not in self._turns:
@@ -236,12 +238,11 @@ class Collector:
     def _cancel(self, command: Command) -> None:
         if command.get("task") is not None:
             number = int(command["task"])
-            with self._guard:
-                running = self._tasks.get(number)
-            flag = running[0] if running is not None else self.target.pulling(number) if self.target is not None else None
-            if flag is None:
+            pulling = self.target.pulling(number) if self.target is not None else None
+            if pulling is not None:
+                pulling.set()
+            elif not self._tasks.cancel(number):
                 raise UsageError(f"there is no task {number} running")
-            flag.set()
             self.answer("cancel", command.get("id"), task=number)
             return
         turn = self._turns.get(int(command["r"]))
@@ -288,54 +289,12 @@ class Collector:
         self.answer("launch", command.get("id"))
 
     def _get(self, command: Command) -> None:
-        from phasetop.backends.fetch import fetch, is_file
-
-        model, backend, target = str(command["model"]), command.get("backend"), self.target
-        task, flag = self._recorder.new_id("task"), threading.Event()
-        wanted = target is not None and target.lacks == model
-        pulls = backend == "ollama" or wanted or (backend is None and not is_file(model))
-        insecure = bool(command.get("insecure"))
-
-        def work() -> None:
-            try:
-                if pulls:
-                    self._pull(task, model, flag, insecure)
-                else:
-                    fetch(self._recorder, task, model, flag)
-            except Exception as error:
-                traceback.print_exc()  # into the collector's log
-                why = f"phasetop's own error: {type(error).__name__}"
-                self._recorder.emit(ev.Task(t=self._recorder.now(), task=task, state="failed", title=model, why=why))
-            finally:
-                with self._guard:
-                    del self._tasks[task]
-
-        thread = threading.Thread(target=work, name=f"get-{task}", daemon=True)
-        with self._guard:
-            self._tasks[task] = flag, thread
-        self.answer("get", command.get("id"), task=task)
-        thread.start()
-
-    def _pull(self, task: int, model: str, flag: threading.Event, insecure: bool) -> None:
-        """Pull a model into Ollama; where it is the one that this session lacked, the session goes on with it."""
-        from phasetop.backends.discover import ollama_address
-        from phasetop.backends.fetch import pull
-        from phasetop.backends.ollama_pull import PullError
-
-        target, recorder = self.target, self._recorder
-        wanted = target is not None and target.lacks == model
-        try:
-            endpoint = target.endpoint if target is not None and target.is_ollama else None
-            if endpoint is None:
-                endpoint = Endpoint.open(ollama_address(), self._api_key, insecure=self._insecure)
-            pull(recorder, task, endpoint, model, flag, insecure=insecure or self._insecure)
-        except PullError:
-            return  # its task says so
-        except UsageError as error:
-            recorder.emit(ev.Task(t=recorder.now(), task=task, state="failed", title=f"pull {model}", why=str(error)))
-            return
-        if wanted and target is not None and target.try_again(at_once=True):
-            self._spawn(self._resolve, "target")
+        self._tasks.get(
+            str(command["model"]),
+            command.get("backend"),
+            lambda task: self.answer("get", command.get("id"), task=task),
+            insecure=bool(command.get("insecure")),
+        )
 
     def wait_requests(self, ended: Callable[[], bool]) -> None:
         """Let what runs end by itself (`on_gone` finish), or until ``ended`` says that it must end."""
@@ -352,16 +311,10 @@ class Collector:
         turns = self._running()
         for turn in turns:
             turn.cancel("signal" if reason == "signal" else None)
-        with self._guard:
-            tasks = list(self._tasks.values())
-        for flag, _ in tasks:
-            flag.set()
         deadline = time.monotonic() + _PARTING_S
+        self._tasks.end()
         for turn in turns:
             turn.done.wait(max(0.0, deadline - time.monotonic()))
-        deadline = time.monotonic() + _TASK_PARTING_S
-        for _, thread in tasks:  # each says that it was cancelled
-            thread.join(max(0.0, deadline - time.monotonic()))
         if self.target is not None:
             self.target.close()
         self._sampler.stop()
