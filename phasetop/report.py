@@ -337,7 +337,7 @@ def _host(session: Session, figures: Measures) -> dict[str, Any]:
     return {
         "cpu": host.cpu,
         "cores": host.cores,
-        "memory_total_bytes": host.ram_bytes,
+        "memory_total_bytes": host.memory_limit_bytes or host.ram_bytes,
         "cpu_quota_cores": host.cpu_quota_cores,
         "phases": {name: _host_phase(phase) for name, phase in figures.host.items()},
     }
