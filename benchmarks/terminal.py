@@ -66,6 +66,7 @@ class Terminal:
         self.produced = 0
         self.shown = bytearray()  # what the screen has shown, in order
         self.shown_at: list[tuple[int, float]] = []  # bytes shown, and when
+        self.made_at: list[tuple[int, float]] = []  # bytes written by the command, and when they were read
         self._rate, self._rtt_s, self._window = rate, rtt_s, window
         self._way: deque[bytes] = deque()
         self._way_bytes = 0
@@ -99,6 +100,7 @@ class Terminal:
                     self.status = os.waitstatus_to_exitcode(status)
                     return False
                 self.produced += len(data)
+                self.made_at.append((self.produced, time.monotonic()))
                 if self._rate is None:
                     self._show(data, time.monotonic())
                 else:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,31 @@ def test_the_screen_is_cleared_at_most_once_and_never_scrolled() -> None:
 
 def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "limit"), [({}, 10_000), ({"SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}, 6_000)], ids=["local", "ssh"]
+)
+def test_the_bytes_stay_in_their_budget(more: dict[str, str], limit: int) -> None:
+    """At 100 tokens a second; a busy machine draws fewer frames, so that the limit holds there, too."""
+    with start("--tokens", "4000", "--rate", "100", size=(120, 36), env=environ(**more)) as view:
+        view.until_shown("00:02.")
+        seen, began = len(view.raw), time.monotonic()
+        view.pump(2.5)
+        assert (len(view.raw) - seen) / (time.monotonic() - began) <= limit
+        view.signal(signal.SIGTERM)
+        view.wait()
+
+
+def test_when_nothing_happens_nothing_is_sent() -> None:
+    with start("--finished", "--tokens", "200", size=(120, 36)) as view:
+        view.until_shown("q quit")
+        view.pump(0.8)
+        seen = len(view.raw)
+        view.pump(1.2)
+        assert len(view.raw) == seen
+        view.send("q")
+        view.wait()
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
