@@ -194,7 +194,7 @@ def leave_behind(lifeline: Lifeline) -> None:
         out = TextOut(run_json=False, show_thinking=False)
         out.write_new(run)
         out.end()
-        _say(summary.lines(session, run, kept))
+        _say(summary.lines(session, run, kept, lifeline.not_kept))
     except OSError:
         pass  # the terminal went away meanwhile: nobody reads it
 

@@ -33,6 +33,7 @@ class Line:
 
     follower: Follower = field(default_factory=lambda: Follower(Session()))
     kept_as: str | None = None
+    not_kept: str | None = None
     said: list[dict[str, Any]] = field(default_factory=list)
 
     def ask(self, **asked: Any) -> int:
@@ -119,6 +120,9 @@ def test_reply_and_summary_stay_in_the_scrollback(capfd: pytest.CaptureFixture[s
     assert out == "Because."
     assert err.startswith("prompt   5 tok ")
     assert err.endswith("finish   stop · not kept; `--record` keeps it\n")
+    line.not_kept = "no space left"
+    leave_behind(line)  # type: ignore[arg-type]
+    assert capfd.readouterr().err.endswith("finish   stop · not kept: no space left\n")
 
 
 def test_nothing_asked_nothing_left(capfd: pytest.CaptureFixture[str]) -> None:
