@@ -15,7 +15,7 @@ from phasetop import events as ev
 from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.protocol import Ask, Backend, HttpRequest, Outcome, Watch
 from phasetop.backends.recorder import Recorder
-from phasetop.backends.server_errors import explain_connection, explain_status, is_loading
+from phasetop.backends.server_errors import KEY_NEEDED, explain_connection, explain_status, is_loading, needs_key
 from phasetop.backends.stamped import Wire
 
 _RETRY_S: Final = 0.1
@@ -223,9 +223,8 @@ class Generation:
 
     def _end(self, finish: str, fault: ev.Fault | None = None, detail: str | None = None) -> None:
         t = self._recorder.now()
-        if fault is not None and fault.code == "key-needed":
-            text = ev.shown(fault.text)
-            self._recorder.notice("key-needed", text, level="error", r=self._ask.r)
+        if fault is not None and needs_key(fault):
+            self._recorder.notice(KEY_NEEDED, ev.shown(fault.text), level="error", r=self._ask.r)
         self._write([ev.End(t=t, r=self._ask.r, finish=finish, detail=detail or self._detail, error=fault)])
 
 

@@ -26,6 +26,7 @@ from phasetop.backends.locality import is_local, listening_pid
 from phasetop.backends.protocol import Backend
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.registry import identify, probe_of
+from phasetop.backends.server_errors import KEY_NEEDED, needs_key
 from phasetop.faults import UsageError
 from phasetop.model_names import display_name
 
@@ -308,8 +309,8 @@ class Target:
         self.fault = fault
         recorder = self._recorder
         recorder.emit(ev.State(t=recorder.now(), v=self.v, s="gone", why=ev.shown(fault.text)))
-        if fault.code == "key-needed":
-            recorder.notice("key-needed", ev.shown(fault.text), level="error")
+        if needs_key(fault):
+            recorder.notice(KEY_NEEDED, ev.shown(fault.text), level="error")
 
 
 def _renamed(backend: Backend) -> Backend:

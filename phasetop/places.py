@@ -45,7 +45,7 @@ def recordings_folder() -> Path:
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder that only its owner can read, parents included; it may be there already."""
+    """Make a folder that only its owner can read, and the parents that it lacks as usual; it may be there already."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
