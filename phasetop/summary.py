@@ -24,13 +24,15 @@ def lines(session: Session, run: Run, kept_as: str | None, not_kept: str | None 
         not_kept: why it could not be kept although it was asked for.
     """
     figures = measure(session, run)
+    gpu = _gpu(figures)
     rows = {
         "prompt": _first(figures),
         "cached": _cached(figures),
         "before": _before(figures),
         "ttft": _latency(figures),
         "kv": _kv(figures),
-        "cpu": _cpu(figures),
+        "gpu": gpu,
+        "cpu": "" if gpu else _cpu(figures),
         "verdict": _verdict(figures),
         "finish": _finish(figures, kept_as, not_kept),
     }
@@ -97,6 +99,33 @@ def _kv(figures: Measures) -> str:
         return cells
     of = f" of {' '.join(memory(kv.allocated_bytes))}" if kv.allocated_bytes is not None else ""
     return f"{cells} · {' '.join(memory(kv.used_bytes))}{of}"
+
+
+def _gpu(figures: Measures) -> str:
+    """The GPUs that did the work, in the longer of the two phases: how busy, what they read from memory, their power."""
+    used = {device.d for device in figures.roofline.ran.gpus}
+    gpus = [gpu for gpu in figures.gpus if gpu.d in used]
+    name = max(figures.host, key=lambda phase: figures.phases.ns(phase) or 0)
+    found = [gpu.phases[name] for gpu in gpus]
+    parts = []
+    busy = [phase.sm_percent for phase in found if phase.sm_percent is not None]
+    if busy and len(busy) == len(found):
+        parts.append(f"{' + '.join(f'{percent:.0f}' for percent in busy)} % busy")
+    peaks = [gpu.peak_bandwidth_bytes_per_s for gpu in gpus]
+    read = [
+        peak * phase.dram_percent / 100
+        for peak, phase in zip(peaks, found, strict=True)
+        if peak is not None and phase.dram_percent is not None
+    ]
+    estimate = figures.roofline.read_bytes_per_s if name == "decode" else None
+    if read and len(read) == len(found):
+        parts.append(f"{sum(read) / 1e9:,.0f} GB/s")
+    elif found and estimate is not None:
+        parts.append(f"{estimate / 1e9:,.0f} GB/s est.")
+    power = [phase.power_w for phase in found if phase.power_w is not None]
+    if power and len(power) == len(found):
+        parts.append(f"{sum(power):.0f} W")
+    return " · ".join(parts)
 
 
 def _cpu(figures: Measures) -> str:

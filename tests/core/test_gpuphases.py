@@ -12,6 +12,7 @@ from phasetop.hostphases import weighed_over
 from phasetop.metrics import measure
 from phasetop.report import request_object
 from phasetop.session import LIVE, Samples, Versions
+from phasetop.summary import lines
 
 if TYPE_CHECKING:
     from phasetop.gpuphases import Gpu
@@ -212,3 +213,21 @@ def test_what_samples_cover() -> None:
         samples.value.append(value)
     assert weighed_over(samples, 50, 250, LIVE) == (50 + 50, 50 * 1.0 + 50 * 3.0)
     assert weighed_over(samples, 400, 500, LIVE) == (0.0, 0.0)
+
+
+def summary_line(session: Any, label: str) -> str | None:
+    found = [line for line in lines(session, session.run(0), None) if line.startswith(label)]
+    return found[0] if found else None
+
+
+def test_the_line_of_the_summary(session_of: Build) -> None:
+    peak = {"value": 2.0e12, "from": "NVML: …"}
+    used = {"used_by": [0], "peak_bytes_per_s": peak}
+    first = smp(0, 800, sm_percent=52.4, dram_percent=30, power_w=310.2)
+    second = smp(0, 800, d=2, sm_percent=48, dram_percent=25, power_w=290)
+    session = session_of(*card(1, **used), *card(2, **used), *REQUEST, first, second)
+    assert summary_line(session, "gpu") == "gpu      52 + 48 % busy · 1,100 GB/s · 600 W"
+    assert summary_line(session, "cpu") is None
+    idle = session_of(*card(1, **used), *card(2, used_by=[]), *REQUEST, smp(0, 800, sm_percent=97, power_w=380))
+    assert summary_line(idle, "gpu") == "gpu      97 % busy · 380 W"
+    assert summary_line(session_of(*REQUEST), "gpu") is None
