@@ -39,6 +39,8 @@ WORDS = (
     "engine",
     "forest",
 )
+STEADY = {"repeat_penalty": 1.3}
+"""Keeps a small model from repeating one token, for which Ollama would give the reply up."""
 
 
 def prompt(words: int, seed: int) -> str:
@@ -54,7 +56,7 @@ def bare(url: str, model: str, text: str, tokens: int) -> tuple[float, float]:
     body = {
         "model": model,
         "messages": [{"role": "user", "content": text}],
-        "options": {"num_predict": tokens, "temperature": 0},
+        "options": {"num_predict": tokens, "temperature": 0, **STEADY},
     }
     connection.request("POST", "/api/chat", json.dumps(body))
     last = json.loads(list(connection.getresponse())[-1])
@@ -73,7 +75,7 @@ class Watched:
     def ask(self, text: str, tokens: int) -> tuple[float, float, float]:
         """(prefill, decode) by the server's own figures, and the collector's share of a core meanwhile."""
         before, begun = sum(self.process.cpu_times()[:2]), time.monotonic()
-        settings = {"temperature": 0, "max_tokens": tokens}
+        settings = {"temperature": 0, "max_tokens": tokens, **STEADY}
         command = self.lifeline.ask(messages=[{"role": "user", "content": text}], settings=settings)
         session = self.lifeline.follower.session
         run = None
