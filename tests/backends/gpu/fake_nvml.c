@@ -50,6 +50,7 @@ static int enter(const char *function, const Device *device) {
     if (log) { FILE *file = fopen(log, "a"); if (file) { fprintf(file, "%s %d\n", function, device ? device->gpu : -1); fclose(file); } }
     snprintf(key, sizeof key, "hang.%s", function);
     while (number(key, 0)) usleep(20000);
+    usleep((useconds_t)number("slow.us", 0));
     snprintf(key, sizeof key, "crash.%s", function);
     if (number(key, 0)) abort();
     if (device && (int)number("lost", 0) == device->gpu + 1) return 15;

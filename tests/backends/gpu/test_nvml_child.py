@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phasetop.backends.nvml_lines import Order
+from phasetop.backends.nvml_ticks import NvmlTicks
+
 if TYPE_CHECKING:
     from tests.backends.gpu.conftest import Child, FakeNvml
 
@@ -450,3 +453,67 @@ def test_sampling_tells_its_cost(start: Start) -> None:
     beat = next(line for line in child.lines if "core_percent" in line)
     assert beat["tick_ms"] > 0
     assert beat["period_ms"] >= 110
+
+
+def test_over_the_budget_it_reads_half_as_often(fake: FakeNvml, start: Start) -> None:
+    fake.set({"slow.us": 2000})
+    child = start()
+    child.until(lambda lines: sum("core_percent" in line for line in lines) >= 2)
+    word = next(line for line in child.lines if line["k"] == "word")
+    assert (word["code"], word["state"]) == ("gpu-slow", "limited")
+    assert "ms a tick" in word["text"]
+    periods = [line["period_ms"] for line in child.lines if "period_ms" in line]
+    assert periods[:2] == [220.0, 440.0]
+
+
+class Stub:
+    """A binding whose driver has one GPU that supports nothing."""
+
+    class NVMLError(Exception):
+        value = 3
+
+    c_nvmlGpmMetricsGet_t = object
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: object) -> Any:
+            self.calls.append(name)
+            known = {"nvmlInit": None, "nvmlShutdown": None, "nvmlDeviceGetCount": 1, "nvmlDeviceGetUUID": "GPU-s"}
+            if name in known:
+                return known[name]
+            if name == "nvmlDeviceGetHandleByIndex":
+                return "handle"
+            raise self.NVMLError
+
+        return call
+
+
+def test_a_gpu_that_may_sleep_is_let_go_and_taken_again(fake: FakeNvml) -> None:
+    fake.pci(0, control="auto")
+    stub = Stub()
+    written: list[bytes] = []
+    ticks = NvmlTicks(stub, written.append, fake.root)
+    assert ticks.step()
+    assert stub.calls.count("nvmlShutdown") == 0
+    ticks._busy_until = 0.0  # no request for a long time
+    ticks.step()
+    assert stub.calls.count("nvmlShutdown") == 1
+    before = len(stub.calls)
+    ticks.step()
+    assert len(stub.calls) == before  # nothing that would keep it awake
+    ticks.obey(Order(op="border", r=0, phase="prefill"))
+    ticks.step()
+    assert stub.calls.count("nvmlInit") == 2
+    assert sum(b'"gpu-released"' in line for line in written) == 1
+
+
+def test_a_gpu_that_may_not_sleep_is_read_on(fake: FakeNvml) -> None:
+    fake.pci(0, control="on")
+    stub = Stub()
+    ticks = NvmlTicks(stub, lambda _: None, fake.root)
+    ticks.step()
+    ticks._busy_until = 0.0
+    ticks.step()
+    assert "nvmlShutdown" not in stub.calls
