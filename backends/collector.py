@@ -123,9 +123,9 @@ class Collector:
         if self.target.try_again():
             self._look_again()
         parent = command.get("parent")
-        before = self._turns.get(_id(command.get("after"), parent))
         if parent is not None and parent not in self._turns:
             raise UsageError(f"there is no request {parent} to go on from")
+        before = [self._turns[r] for r in dict.fromkeys((command.get("after"), parent)) if r in self._turns]
         settings = {k: v for k, v in (command.get("settings") or {}).items() if v is not None}
         if self._logprobs is not None:
             settings.setdefault("logprobs", self._logprobs)
@@ -319,11 +319,6 @@ class Collector:
             self.target.close()
         self._sampler.stop()
         return "done" if reason == "stopped" and not turns else reason
-
-
-def _id(*values: Any) -> int:
-    """The first of the values that is an id, or −1."""
-    return next((int(value) for value in values if value is not None), -1)
 
 
 def main() -> int:

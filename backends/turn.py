@@ -1,9 +1,10 @@
-"""A request from the ask to its end: waits for the one before it, waits for the server, then generates."""
+"""A request from the ask to its end: waits for those before it, waits for the server, then generates."""
 
 from __future__ import annotations
 
 import threading
 import traceback
+from collections.abc import Sequence
 from typing import Protocol
 
 from phasetop import events as ev
@@ -35,9 +36,9 @@ class Owner(Protocol):
 
 
 class Turn:
-    """One request; `run` is the body of its thread."""
+    """One request; `run` is the body of its thread. ``before``: whom it waits for, the last of its history among them."""
 
-    def __init__(self, r: int, owner: Owner, recorder: Recorder, target: Target, before: Turn | None) -> None:
+    def __init__(self, r: int, owner: Owner, recorder: Recorder, target: Target, before: Sequence[Turn]) -> None:
         self.r = r
         self.ask: Ask | None = None
         self.generation: Generation | None = None
@@ -73,9 +74,10 @@ class Turn:
 
     def _run(self) -> None:
         recorder, target = self._recorder, self._target
-        if self._before is not None and not self._before.done.is_set():
-            recorder.emit(ev.State(t=recorder.now(), s="queued", r=self.r, after=self._before.r))
-            self._wait(self._before.done)
+        for before in self._before:
+            if not before.done.is_set():
+                recorder.emit(ev.State(t=recorder.now(), s="queued", r=self.r, after=before.r))
+                self._wait(before.done)
         fault = target.wait_ready(self._cancelled)
         if self._cancelled.is_set():
             self._end("cancelled")

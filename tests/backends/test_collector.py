@@ -132,6 +132,22 @@ def test_a_queued_ask_waits_for_the_one_before_and_sees_its_reply(
     assert recording_server.bodies[1]["messages"][1] == {"role": "assistant", "content": "é🦙 fine"}
 
 
+def test_an_ask_waits_for_its_history_whatever_it_is_queued_after(
+    collect: Collect, recording_server: RecordingServer
+) -> None:
+    recording_server.hold.clear()
+    one = collect(recording_server.url)
+    first = one.ask("one")
+    aside = one.ask("aside")
+    one.lifeline.cancel(aside)
+    one.ended(aside)
+    second = one.ask("two", parent=first, after=aside)
+    one.until(lambda s: any(state.after == first for state in s.runs[second].states.items))
+    recording_server.hold.set()
+    one.ended(second)
+    assert [message["content"] for message in recording_server.bodies[-1]["messages"]] == ["one", "é🦙 fine", "two"]
+
+
 def test_keys_of_llama_cpp_go_only_to_llama_cpp(collect: Collect, recording_server: RecordingServer) -> None:
     one = collect(recording_server.url)
     one.ended(one.ask("x", settings={"temperature": 0.5, "max_tokens": 7, "top_k": 3, "stop": "END", "logprobs": 2}))
