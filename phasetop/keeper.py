@@ -94,6 +94,10 @@ class Keeper:
         """End request ``r``; what came of it stays."""
         self._lifeline.cancel(r)
 
+    def pull(self, model: str) -> None:
+        """Let Ollama fetch a model that it lacks (notice `not-installed`); the session goes on with it when it is there."""
+        self._lifeline.get(model, "ollama")
+
     def keep(self, name: str | None) -> str:
         """Keep the recording; returns what it is called. Raises `PhasetopError` when it cannot be kept."""
         session = self._lifeline.follower.session
