@@ -24,6 +24,7 @@ if __name__ == "__main__":
 
 from phasetop.backends.chat import Conversation
 from phasetop.backends.commands import Command, Commands
+from phasetop.backends.peaks import peaks_of
 from phasetop.backends.protocol import Ask, Pieces
 from phasetop.backends.recorder import Recorder, this_host
 from phasetop.backends.samplers import Samplers
@@ -55,6 +56,7 @@ class Collector:
         path = start.get("path")
         self._log_folder = Path(path).parent if path else None
         self._sampler = Samplers(recorder)
+        self._given_peaks: Command = start.get("peaks") or {}
         wanted = wanted_from(start)
         self.target = Target(recorder, wanted, self._live_folder()) if wanted is not None else None
         insecure = bool((start.get("tls") or {}).get("insecure"))
@@ -69,6 +71,8 @@ class Collector:
     def begin(self, host: ev.Host) -> None:
         """Sample, and look for the server."""
         self._sampler.start(host)
+        if (peaks := peaks_of(host, self._given_peaks, self._recorder.now())) is not None:
+            self._recorder.emit(peaks)
         if self.target is not None:
             self._look_again()
 
@@ -96,6 +100,7 @@ class Collector:
             "discover": self._discover,
             "get": self._get,
             "launch": self._launch,
+            "measure": self._measure,
         }.get(op)
         if op == "stop":
             self.answer(op, number)
@@ -279,6 +284,19 @@ class Collector:
             self.answer("discover", command.get("id"), why=why)
 
         self._spawn(look, "discover")
+
+    def _measure(self, command: Command) -> None:
+        """The read test of the memory: some seconds in which the machine should rest."""
+        if command.get("what") != "bandwidth":
+            raise UsageError(f"there is nothing called {command.get('what')} to measure")
+
+        def test() -> None:
+            from phasetop.backends.peaks import measure_bandwidth
+
+            why = measure_bandwidth(self._recorder)
+            self.answer("measure", command.get("id"), why=why)
+
+        self._spawn(test, "measure")
 
     def _launch(self, command: Command) -> None:
         from phasetop.backends.launch import launch

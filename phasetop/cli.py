@@ -109,6 +109,10 @@ def _run_options(command: F) -> F:
         option("--cacert", metavar="FILE", help="Trust these authorities (also SSL_CERT_FILE)."),
         option("--insecure", is_flag=True, help="Do not check the server's certificate."),
         option("--proxy", metavar="URL", help="Go through this http proxy (none is used otherwise)."),
+        option(
+            "--peak-bandwidth", metavar="B", help="What the model's device can read: 936GB/s (else: driver, table, test)."
+        ),
+        option("--peak-flops", metavar="F", help="What it can compute: 312T."),
         option("--record", metavar="[NAME|PATH]", help="Keep the session; a name or a path only after =."),
         option("--redact", is_flag=True, help="Record lengths instead of texts."),
         option("--json", "as_json", metavar="[compact]", help="Print one JSON object instead of the summary."),
@@ -240,6 +244,17 @@ def get_model(context: click.Context, spec: str, backend: str | None, insecure: 
     from phasetop import model_commands
 
     context.exit(model_commands.get(spec, backend=backend, insecure=insecure))
+
+
+@phasetop.command(context_settings=CONTEXT)
+@option("--measure-bandwidth", "measure", is_flag=True, help="Measure what this CPU's memory can read (some seconds).")
+@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@click.pass_context
+def doctor(context: click.Context, measure: bool, as_json: str | None) -> None:
+    """What can be reached from here, and what the machine's peaks are held to be."""
+    from phasetop import doctor_command
+
+    context.exit(doctor_command.doctor(measure=measure, as_json=as_json))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

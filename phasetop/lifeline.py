@@ -54,6 +54,8 @@ class Start(Struct, frozen=True):
     on_gone: Literal["stop", "finish"] = "stop"
     redact: bool = False
     pull: bool = False  # let Ollama fetch a model that it lacks
+    peak_bytes_per_s: float | None = None  # of what runs the model, where a person sets it
+    peak_flops: float | None = None
 
 
 class Lifeline:
@@ -105,6 +107,7 @@ class Lifeline:
             on_gone=start.on_gone,
             redact=start.redact,
             pull=start.pull,
+            peaks={"bytes_per_s": start.peak_bytes_per_s, "flops": start.peak_flops},
         )
 
     def _prepare(self, record: Path | None) -> None:
@@ -238,6 +241,10 @@ class Lifeline:
     def launch(self, what: str) -> int:
         """Start a server that is installed and does not run; it outlives the session."""
         return self._send(op="launch", what=what)
+
+    def measure(self, what: str = "bandwidth") -> int:
+        """Measure the memory's bandwidth; the answer comes when it is over, and a `finding` with it."""
+        return self._send(op="measure", what=what)
 
     def stop(self) -> int:
         """End the running requests and the session; the collector leaves by itself."""

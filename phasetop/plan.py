@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, field
 
+from phasetop.amounts import read_bandwidth, read_flops
 from phasetop.checks import check_file, check_key, check_record, check_settings, check_url, printable_url
 from phasetop.display import Display, display_of
 from phasetop.faults import UsageError
@@ -270,7 +271,14 @@ def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any]) 
         proxy=given.get("proxy"),
         redact=bool(given.get("redact")),
         pull=bool(given.get("pull")),
+        peak_bytes_per_s=_amount(given, "peak_bandwidth", read_bandwidth),
+        peak_flops=_amount(given, "peak_flops", read_flops),
     )
+
+
+def _amount(given: Mapping[str, Any], name: str, read: Callable[[str, str], float]) -> float | None:
+    text = given.get(name)
+    return None if text is None else read(f"--{name.replace('_', '-')}", text)
 
 
 def _shown_model(kind: str, text: str) -> str:

@@ -46,10 +46,10 @@ _DECODE: Final[tuple[Judged, ...]] = ("decode",)
 _PREFILL: Final[tuple[Judged, ...]] = ("prefill",)
 RULES: Final = (
     Rule("prompt-cut", _ALL, machine.cut),
+    Rule("threads-over-quota", _BOTH, machine.threads),
     Rule("load-cold", _ALL, machine.load),
     Rule("stream-buffered", _DECODE, machine.buffered),
     # what stops the machine
-    Rule("threads-over-quota", _BOTH, machine.threads),
     Rule("cpu-quota", _BOTH, machine.quota),
     Rule("swapping", _BOTH, machine.swap),
     Rule("weights-on-disk", _BOTH, machine.disk),

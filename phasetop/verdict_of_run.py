@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from math import isnan
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +39,7 @@ def why_none(measures: Measures) -> str:
 
 
 def _judged(measures: Measures) -> Judged | None:
-    """The phase that runs, else the longest one."""
+    """The phase that runs, else the longer of prefill and decode; the load where neither was reached."""
     phases = measures.phases
     if phases.running is not None:
         if phases.running == "load":
@@ -46,10 +47,12 @@ def _judged(measures: Measures) -> Judged | None:
         if phases.running == "prefill":
             return "prefill"
         return "decode" if phases.running == "decode" else None
-    names: tuple[Judged, ...] = ("decode", "prefill", "load")
+    names: tuple[Judged, ...] = ("decode", "prefill")
     took = {name: phases.ns(name) or 0 for name in names}
     longest = max(names, key=lambda name: took[name])
-    return longest if took[longest] > 0 else None
+    if took[longest] > 0:
+        return longest
+    return "load" if phases.ns("load") else None
 
 
 def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
@@ -85,7 +88,7 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
         mfu=roofline.mfu,
         prefill_flops_per_s=roofline.prefill_flops_per_s,
         phase_s=phase_s or None,
-        load_s=_load_s(measures),
+        load_s=_load_s(measures, own=server is not None and server.backend == "embedded"),
         wait_s=phases.wall_ns / 1e9,
         load_why=next((state.why for state in reversed(run.states.until(cursor)) if state.s == "loading"), None),
         new=tokens.prefilled,
@@ -121,9 +124,13 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
     )
 
 
-def _load_s(measures: Measures) -> float | None:
-    ns = measures.phases.ns("load")
-    return ns / 1e9 if ns and measures.phases.load == "cold" else None
+def _load_s(measures: Measures, *, own: bool) -> float | None:
+    """A load that was waited for; one of the engine that this session started for itself only while it goes on."""
+    phases = measures.phases
+    ns = phases.ns("load")
+    if not ns or phases.load != "cold" or (own and phases.running != "load"):
+        return None
+    return ns / 1e9
 
 
 def _why(measures: Measures, path: str, otherwise: str) -> str:
@@ -143,24 +150,26 @@ def _number(seen: Seen, options: dict[str, ev.Sourced], name: str) -> int | None
 def _cpus(seen: Seen) -> tuple[float | None, str]:
     """How many CPUs the server may use, and what says so."""
     info = seen.run.info.at(seen.cursor)
-    own = seen.session.series("server_cpus", v=info.v if info is not None else None, cursor=seen.cursor)
+    v = info.v if info is not None else None
     host = seen.session.hello.host if seen.session.hello is not None else ev.Host()
-    found: list[tuple[float, str]] = []
-    if host.cpu_quota_cores:
-        found.append((host.cpu_quota_cores, "quota"))
-    allowed = _newest(own, seen.cursor)
-    if allowed:
-        found.append((allowed, "affinity"))
-    if host.cores:
-        found.append((float(host.cores), "this machine"))
-    return min(found, key=lambda each: each[0], default=(None, "quota"))
+    quota, allowed = (
+        _newest(seen.session.series(name, v=v, cursor=seen.cursor), seen.cursor)
+        for name in ("server_quota_cores", "server_cpus")
+    )
+    found = [
+        (quota or host.cpu_quota_cores, "quota"),
+        (allowed if allowed and (not host.cores or allowed < host.cores) else None, "affinity"),
+        (host.cores, "this machine"),
+    ]
+    known = [(float(cpus), by) for cpus, by in found if cpus]
+    return min(known, key=lambda each: each[0], default=(None, "quota"))
 
 
 def _newest(samples: Samples | None, cursor: int) -> float | None:
     if samples is None:
         return None
-    known = [v for t, v in zip(samples.t, samples.value, strict=True) if t <= cursor and not isnan(v)]
-    return known[-1] if known else None
+    last = bisect_right(samples.t, cursor)
+    return next((samples.value[i] for i in range(last - 1, -1, -1) if not isnan(samples.value[i])), None)
 
 
 def _phases_of_gpus(measures: Measures, judged: Judged) -> list[GpuPhase]:
