@@ -42,6 +42,7 @@ class Asking(Choices):
         self.line = LineEdit(_history=list(earlier))
         self.secret = LineEdit()  # an API key that is being typed
         self._edit = edit
+        self._key_told = False
         self._again: tuple[int, bool] | None = None  # the newest request before a repetition; may it use the cache
 
     @property
@@ -77,7 +78,14 @@ class Asking(Choices):
             self.line.insert(text)
 
     def told(self) -> None:
-        """Time went on: say what became of a repetition as soon as it is known how much of the prompt was cached."""
+        """Time went on: say what became of a repetition as soon as it is known how much of the prompt was cached.
+
+        And say once that a key is wanted: where the screen is short, the line that says it is not there.
+        """
+        if self.keying != self._key_told:
+            self._key_told = not self._key_told
+            if self._key_told:
+                self.say(KEY_HINT)
         shown = self.shown
         if self._again is None or shown is None or shown.r is None or shown.measures is None or shown.r <= self._again[0]:
             return

@@ -164,6 +164,20 @@ class Dots:
         if step > self._steps[cell]:
             self._steps[cell] = step
 
+    def add_gaps(self, at: Sequence[int], gaps: Sequence[int], steps: Sequence[int], start: int, floor_ms: float) -> None:
+        """Set the dots of many gaps on the log axis from ``floor_ms`` up: as `add` for each, and faster."""
+        bits, worst, w, last, span = self._bits, self._steps, self.columns, self.columns * 2 - 1, self.span_ns
+        top = self.rows * 4 - 1
+        limits = [floor_ms * 1e6 * 10 ** (GAP_DECADES * k / (top + 1)) for k in range(1, top + 1)]
+        for t, gap, step in zip(at, gaps, steps, strict=True):
+            if gap > 0:
+                dx = min(last, int((t - start) / span * w * 2))
+                dy = top - bisect_right(limits, gap)
+                cell = (dy >> 2) * w + (dx >> 1)
+                bits[cell] |= DOTS[dx & 1][dy & 3]
+                if step > worst[cell]:
+                    worst[cell] = step
+
     def cells(self) -> tuple[DotRow, ...]:
         """The lane's rows, top to bottom."""
         w = self.columns
@@ -212,11 +226,8 @@ class GapLane:
             self._upto = bisect_left(tokens.t, axis.start)
             self._made = None
         if upto > self._upto or self._made is None:
-            t, gap_ns, step, add = tokens.t, tokens.gap_ns, tokens.step, self._dots.add
-            for i in range(self._upto, upto):
-                gap = gap_ns[i]
-                if gap > 0:
-                    add(t[i] - axis.start, log10(gap / 1e6 / floor) / GAP_DECADES, step[i])
+            new = slice(self._upto, upto)
+            self._dots.add_gaps(tokens.t[new], tokens.gap_ns[new], tokens.step[new], axis.start, floor)
             self._upto = upto
             self._made = self._dots.cells()
         return self._made

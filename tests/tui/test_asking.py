@@ -137,3 +137,10 @@ def test_the_editor_gets_the_text_and_gives_it_back() -> None:
     desk = Desk(done(), 20 * S, edit=none)
     assert desk.press("a", *"why", "ctrl+e").message == "no editor: set EDITOR"
     assert desk.controls.line.text == "why"
+
+
+def test_that_a_key_is_wanted_is_said_where_no_line_stands() -> None:
+    desk = Desk(refused(), 5 * S)
+    desk.controls.tick()
+    desk.draw()
+    assert desk.message == "the server wants an API key: a types it, enter sends it"
