@@ -7,9 +7,9 @@ plain FP32 rate where a chip has nothing else that is published. A figure that i
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -181,6 +181,7 @@ _SPOILS: Final = frozenset(("laptop", "mobile", "maxq", "mig", "vgpu"))
 """Words that make another chip of it, whose figures are not these."""
 
 
+@lru_cache(maxsize=64)
 def find(name: str) -> Peak | None:
     """The chip that a name means: as NVML says it, as its maker does, or short; None where none does, or it is not sure.
 
@@ -189,18 +190,20 @@ def find(name: str) -> Peak | None:
     words = _words(name)
     if _SPOILS & set(words):
         return None
-    found = _BY_FORM.get("".join(words))
+    found = _by_form().get("".join(words))
     if found is None and not {"rtx", "gtx", "rx"} & set(words):  # two GeForce of one name and two sizes are two chips
-        found = _BY_FORM.get("".join(word for word in words if not re.fullmatch(r"\d+gb", word)))
+        found = _by_form().get("".join(word for word in words if not re.fullmatch(r"\d+gb", word)))
     return found
 
 
 def similar(name: str) -> list[str]:
     """Names of the table that come near one that is not in it, at most three."""
-    wanted = "".join(_words(name))
-    near = difflib.get_close_matches(wanted, _BY_FORM, n=6, cutoff=0.6)
-    near += [form for form in _BY_FORM if wanted and wanted in form]
-    return list(dict.fromkeys(_BY_FORM[form].name for form in near))[:3]
+    import difflib
+
+    wanted, forms = "".join(_words(name)), _by_form()
+    near = difflib.get_close_matches(wanted, forms, n=6, cutoff=0.6)
+    near += [form for form in forms if wanted and wanted in form]
+    return list(dict.fromkeys(forms[form].name for form in near))[:3]
 
 
 def _words(name: str) -> list[str]:
@@ -218,4 +221,6 @@ def _forms(peak: Peak) -> Iterator[str]:
             yield "".join(words[1:])  # 4090, as everybody says
 
 
-_BY_FORM: Final = {form: peak for peak in reversed(PEAKS) for form in _forms(peak)}
+@lru_cache(maxsize=1)
+def _by_form() -> dict[str, Peak]:
+    return {form: peak for peak in reversed(PEAKS) for form in _forms(peak)}

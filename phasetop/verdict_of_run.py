@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 QUARTER_LEAST: Final = 8
 """Gaps that a quarter of a reply must have to say how fast it was."""
+MOST_GAPS: Final = 512
 NO_CARD: Final = "no bandwidth counter, no peak for this device"
 
 
@@ -68,7 +69,8 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
     token, offload, ran = roofline.token, roofline.ran.offload, roofline.ran
     told = run.prompt.at(cursor)
     cpus, cpus_by = _cpus(seen) if here else (None, "quota")
-    early, late = _quarters(seen)
+    first = _is_first(seen)
+    early, late = _quarters(seen) if first else (None, None)
     layout = layout_of(session, run, cursor)
     throttled = host.throttled_s if host is not None else None
     percent = host.server_cpu_percent if host is not None else None
@@ -116,7 +118,7 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
         decode_bytes_per_token=roofline.decode_bytes_per_token,
         diverge=told.diverge if told is not None else None,
         cache_kind=layout.kind if layout is not None else None,
-        first=_is_first(seen),
+        first=first,
         first_gap_ns=early,
         last_gap_ns=late,
         why_no_mbu=_why(measures, "roofline.mbu_percent", NO_CARD),
@@ -226,9 +228,12 @@ def _is_first(seen: Seen) -> bool:
 
 
 def _quarters(seen: Seen) -> tuple[float | None, float | None]:
-    """Medians of the first and the last quarter of the gaps; None where there are too few."""
-    gaps = [gap for gap in seen.run.tokens.gap_ns[: seen.lines] if gap >= 0]
-    n = len(gaps) // 4
+    """Medians of the first and the last quarter of the gaps, of `MOST_GAPS` at most; None where there are too few."""
+    gaps = seen.run.tokens.gap_ns
+    n = min(seen.lines // 4, MOST_GAPS)
     if n < QUARTER_LEAST:
         return None, None
-    return float(sorted(gaps[:n])[n // 2]), float(sorted(gaps[-n:])[n // 2])
+    early, late = (sorted(gap for gap in part if gap >= 0) for part in (gaps[:n], gaps[seen.lines - n : seen.lines]))
+    if min(len(early), len(late)) < QUARTER_LEAST:
+        return None, None
+    return float(early[len(early) // 2]), float(late[len(late) // 2])
