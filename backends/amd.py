@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from phasetop import events as ev
+from phasetop.backends.gpu_presence import amd_cards
 from phasetop.backends.nvml_use import family
 from phasetop.backends.recorder import Recorder
 
-_VENDOR: Final = "0x1002"
 _PERIOD_S: Final = 0.2
 _SENTINEL: Final = 0xFFFF
 _USERS_EVERY: Final = 5
@@ -85,8 +85,7 @@ class Card:
 
 def cards(root: Path = Path("/")) -> list[Card]:
     """The AMD cards, awake or not."""
-    found = sorted((root / "sys/class/drm").glob("card[0-9]*/device"))
-    return [Card(folder) for folder in found if _text(folder / "vendor") == _VENDOR]
+    return [Card(folder) for folder in amd_cards(root)]
 
 
 def _text(file: Path) -> str | None:

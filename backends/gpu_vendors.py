@@ -13,11 +13,15 @@ from importlib import import_module
 from typing import Final, Protocol
 
 from phasetop import events as ev
+from phasetop.backends.gpu_presence import amd_is_here, nvidia_is_here
 from phasetop.backends.recorder import Recorder
 
 ENTRY_POINTS: Final = "phasetop.gpus"
-BUILT_IN: Final = {"nvidia": "phasetop.backends.nvml", "amd": "phasetop.backends.amd"}
-"""Vendor → the module whose ``sampler`` looks for its GPUs."""
+BUILT_IN: Final[dict[str, tuple[Callable[[], bool], str]]] = {
+    "nvidia": (nvidia_is_here, "phasetop.backends.nvml"),
+    "amd": (amd_is_here, "phasetop.backends.amd"),
+}
+"""Vendor → whether its GPUs may be here, and the module whose ``sampler`` looks closer (loaded only then)."""
 
 
 class GpuSampler(Protocol):
@@ -51,7 +55,7 @@ def wanted_names() -> list[str]:
 def samplers(recorder: Recorder, names: Iterable[str] = ()) -> list[GpuSampler]:
     """A sampler for each vendor with GPUs here: the built-in ones and ``names``. One that cannot be had is a notice."""
     found: list[GpuSampler] = []
-    for name in (*BUILT_IN, *names):
+    for name in (*(each for each, (is_here, _) in BUILT_IN.items() if is_here()), *names):
         try:
             one = _vendor(name)
             made = one(recorder) if one is not None else None
@@ -69,7 +73,7 @@ def samplers(recorder: Recorder, names: Iterable[str] = ()) -> list[GpuSampler]:
 
 def _vendor(name: str) -> Vendor | None:
     if name in BUILT_IN:
-        return import_module(BUILT_IN[name]).sampler  # type: ignore[no-any-return]
+        return import_module(BUILT_IN[name][1]).sampler  # type: ignore[no-any-return]
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS, name=name):

@@ -21,6 +21,7 @@ import msgspec
 
 from phasetop import events as ev
 from phasetop.backends import nvml_lines as lines
+from phasetop.backends.gpu_presence import NVML_LIBRARY, UNKNOWN_FOLDERS, nvidia_is_here
 from phasetop.backends.nvml_use import Place, family, in_namespace, ruled_out
 from phasetop.backends.recorder import Recorder
 
@@ -33,31 +34,18 @@ BACKOFF_MOST_S: Final = 60.0
 PARTING_S: Final = 0.5
 _NOTICES: Final = 3  # of one kind, then it is known
 _READ_BYTES: Final = 1 << 16
-_LIBRARY: Final = "libnvidia-ml.so.1"
-_FOLDERS: Final = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "usr/lib/wsl/lib")
 
 
-def is_here(root: Path = Path("/"), environ: Mapping[str, str] | None = None) -> bool:
-    """Whether there may be something for NVML to read, by looking for its library and devices; loads nothing."""
-    if sys.platform == "win32":
-        return (Path(os.environ.get("WINDIR", "C:/Windows")) / "System32/nvml.dll").exists()
-    if sys.platform != "linux":
-        return False
-    if any((root / "dev" / name).exists() for name in ("nvidiactl", "dxg", "nvhost-gpu", "nvgpu")):
-        return True
-    environ = os.environ if environ is None else environ
-    own = [Path(folder) for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    if any((folder / _LIBRARY).exists() for folder in (*own, *(root / folder for folder in _FOLDERS))):
-        return True
-    try:
-        return _LIBRARY.encode() in (root / "etc/ld.so.cache").read_bytes()
-    except OSError:
-        return False
+def child_environ(environ: Mapping[str, str], root: Path = Path("/")) -> dict[str, str]:
+    """The child's environment: with folders that some systems keep the library in without the loader knowing them."""
+    folders = [str(root / folder) for folder in UNKNOWN_FOLDERS if (root / folder / NVML_LIBRARY).exists()]
+    own = environ.get("LD_LIBRARY_PATH")
+    return {**environ, "LD_LIBRARY_PATH": ":".join([*([own] if own else []), *folders])} if folders else dict(environ)
 
 
 def sampler(recorder: Recorder) -> NvmlSampler | None:
     """The vendor's entry: a sampler where an NVIDIA driver may be here."""
-    return NvmlSampler(recorder) if is_here() else None
+    return NvmlSampler(recorder) if nvidia_is_here() else None
 
 
 @dataclass(slots=True)
@@ -176,7 +164,13 @@ class NvmlSampler:
     def _live(self) -> bool:
         """One child from its start to its end; False where it need not be started again."""
         try:
-            child = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+            child = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                env=child_environ(os.environ),
+            )
         except OSError as error:
             self._notice("gpu-sampler", f"GPUs are not sampled: {error.strerror}")
             return False
@@ -242,6 +236,8 @@ class NvmlSampler:
                 if card is not None:
                     card.users = told
                     self._judge(card)
+                    if told.g == len(self._cards) - 1:  # a child that was started again does not know it yet
+                        self._tell_focus()
             case lines.Word():
                 self._word(told)
             case lines.Beat():
@@ -333,6 +329,14 @@ class NvmlSampler:
         if used is not None and used != card.used_by:
             card.used_by = used
             self._recorder.emit(ev.Device(t=self._recorder.now(), d=card.d, used_by=used))
+            self._tell_focus()
+
+    def _tell_focus(self) -> None:
+        """Have only those GPUs read often that are in use, where that is known of all."""
+        cards = list(self._cards.values())
+        used = [card.place.uuid for card in cards if card.used_by]
+        if used and all(card.used_by is not None for card in cards):
+            self._order(lines.Order(op="focus", uuids=used))
 
     def _word(self, told: lines.Word) -> None:
         recorder = self._recorder

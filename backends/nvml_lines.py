@@ -76,7 +76,7 @@ class Word(Line, tag="word", kw_only=True):
 
 
 class Beat(Line, tag="beat", kw_only=True):
-    """A sign of life, and what sampling costs: wall time of a tick, share of one core, time between ticks."""
+    """A sign of life, and what sampling costs: time of a tick (lower quartile), share of one core, time between ticks."""
 
     tick_ms: float | None = None
     core_percent: float | None = None
@@ -87,11 +87,16 @@ AnyLine: TypeAlias = Opening | Gpu | Metric | Sample | Users | Word | Beat
 
 
 class Order(msgspec.Struct, omit_defaults=True):
-    """What the child is told: ``border`` (a request's phase begins: prefill, decode, or "" at its end) or ``stop``."""
+    """What the child is told.
 
-    op: Literal["border", "stop"]
+    ``border``: a phase of request ``r`` begins (prefill, decode, or "" at its end). ``focus``: only these GPUs are in use,
+    so the others are read once a second (none named: all again). ``stop``: read once more and end.
+    """
+
+    op: Literal["border", "focus", "stop"]
     r: int = 0
     phase: str = ""
+    uuids: list[str] = []
 
 
 THROTTLES: Final = {

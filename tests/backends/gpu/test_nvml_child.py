@@ -466,6 +466,18 @@ def test_over_the_budget_it_reads_half_as_often(fake: FakeNvml, start: Start) ->
     assert periods[:2] == [220.0, 440.0]
 
 
+def test_only_the_gpus_in_use_are_read_often(fake: FakeNvml, start: Start) -> None:
+    fake.set(gpus=3)
+    child = start()
+    child.until(lambda lines: all(told(*ALL, g=g)(lines) for g in range(3)))
+    child.order(op="focus", uuids=["GPU-fake-1"])
+    after(child, "sm_percent", 4, g=1)
+    before = len(child.values("sm_percent", 0))
+    after(child, "sm_percent", 6, g=1)
+    assert len(child.values("sm_percent", 0)) == before
+    after(child, "temperature_c", 1, g=0)  # still there
+
+
 class Stub:
     """A binding whose driver has one GPU that supports nothing."""
 

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from phasetop import events as ev
 from phasetop.backends import nvml
-from phasetop.backends.nvml import NvmlSampler, is_here
+from phasetop.backends.gpu_presence import nvidia_is_here
+from phasetop.backends.nvml import NvmlSampler
 from phasetop.backends.nvml_peaks import Peak, peak_of, slice_of
 from phasetop.backends.nvml_quantity import age_s
 from phasetop.backends.nvml_use import Place, in_namespace, visible
 from phasetop.backends.recorder import Recorder
 from phasetop.recording import load
+from phasetop.report import request_object, to_json
 from phasetop.session import Session
 
 if TYPE_CHECKING:
     from tests.backends.gpu.conftest import FakeNvml
-    from tests.conftest import Home, Metronome
+    from tests.conftest import Collected, Metronome, Spawn
 
 Beat = Callable[..., "Metronome"]
+Collect = Callable[..., "Collected"]
 
 
 class Sampled:
@@ -195,18 +198,15 @@ def test_in_a_container_it_is_not_told_who_uses_it(fake: FakeNvml, sampled: Call
     assert info.used_by in (None, [])  # [] where it can be ruled out: no device file is open
 
 
-def test_a_run_prints_its_gpu(fake: FakeNvml, state_home: Home, metronome: Beat) -> None:
+def test_a_run_tells_its_gpu(fake: FakeNvml, collect: Collect, metronome: Beat, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.set({"gpm": 1, "power.mw": 350000, "reasons": 4})
-    url = metronome(rate=50, tokens=60, prefill_ms=900, prompt=40).url
-    done = subprocess.run(
-        [sys.executable, "-m", "phasetop", "run", url, "-p", "hi", "--json", "--record"],
-        env={**state_home.env, **{k: fake.env[k] for k in ("LD_LIBRARY_PATH", "FAKE_NVML")}},
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    told = json.loads(done.stdout)
+    for name in ("LD_LIBRARY_PATH", "FAKE_NVML"):
+        monkeypatch.setenv(name, fake.env[name])
+    one = collect(metronome(rate=50, tokens=60, prefill_ms=900, prompt=40).url)
+    one.until(lambda session: values(session, "sm_percent") and values(session, "power_w"))
+    run = one.ended(one.ask())
+    one.lifeline.close()
+    told = json.loads(to_json(request_object(one.session, run, kept_as=None), compact=True))
     (gpu,) = told["gpus"]
     assert (gpu["index"], gpu["uuid"], gpu["name"]) == (0, "GPU-fake-0", "NVIDIA H100 80GB HBM3")
     assert gpu["memory_total_bytes"] == 85520809984
@@ -225,16 +225,16 @@ def test_a_run_prints_its_gpu(fake: FakeNvml, state_home: Home, metronome: Beat)
     assert told["sources"]["gpus.phases.decode.sm_percent"] == "GPM"
 
 
-def test_is_here(tmp_path: Path) -> None:
-    assert not is_here(tmp_path, {})
+def test_nvidia_is_here(tmp_path: Path) -> None:
+    assert not nvidia_is_here(tmp_path, {})
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/ld.so.cache").write_bytes(b"glibc-ld.so.cache1.1\0libnvidia-ml.so.1\0")
-    assert is_here(tmp_path, {})
+    assert nvidia_is_here(tmp_path, {})
     other = tmp_path / "other"
     other.mkdir()
-    assert not is_here(other, {"LD_LIBRARY_PATH": f"/nowhere:{other}"})
+    assert not nvidia_is_here(other, {"LD_LIBRARY_PATH": f"/nowhere:{other}"})
     (other / "libnvidia-ml.so.1").touch()
-    assert is_here(other, {"LD_LIBRARY_PATH": f"/nowhere:{other}"})
+    assert nvidia_is_here(other, {"LD_LIBRARY_PATH": f"/nowhere:{other}"})
 
 
 @pytest.mark.parametrize(
@@ -300,3 +300,32 @@ def test_cuda_visible_devices(value: str | None, order: str | None, want: set[st
 
 def test_namespace(tmp_path: Path) -> None:
     assert in_namespace(tmp_path) is False
+
+
+def test_the_library_s_folder_is_named_where_the_loader_does_not_know_it(tmp_path: Path) -> None:
+    assert nvml.child_environ({"A": "b"}, tmp_path) == {"A": "b"}
+    folder = tmp_path / "run/opengl-driver/lib"
+    folder.mkdir(parents=True)
+    (folder / "libnvidia-ml.so.1").touch()
+    assert nvidia_is_here(tmp_path, {})
+    assert nvml.child_environ({}, tmp_path) == {"LD_LIBRARY_PATH": str(folder)}
+    assert nvml.child_environ({"LD_LIBRARY_PATH": "/x"}, tmp_path)["LD_LIBRARY_PATH"] == f"/x:{folder}"
+
+
+def test_the_collector_s_death_is_the_child_s(fake: FakeNvml, spawn: Spawn, tmp_path: Path) -> None:
+    script = (
+        "import os, sys, time; from pathlib import Path; from phasetop import events as ev\n"
+        "from phasetop.backends.nvml import NvmlSampler; from phasetop.backends.recorder import Recorder\n"
+        "recorder = Recorder(Path(sys.argv[1]), 1); recorder.open('s', [], 'run', ev.Host())\n"
+        "NvmlSampler(recorder).start(); time.sleep(60)"
+    )
+    process = spawn([sys.executable, "-P", "-c", script, str(tmp_path / "k.phasetop")], env=fake.env)
+    end = time.monotonic() + 30
+    while "nvmlDeviceGetUtilizationRates" not in fake.calls():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    (child,) = psutil.Process(process.pid).children()
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs([child], timeout=10)
+    assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
