@@ -33,6 +33,7 @@ class Standing:
         why: the reason of a load that is needed.
         runner: the process that has it, where this is its machine.
         other: what another client loaded it with, where that is the reason.
+        gone: a runner that ends just now, and is not the one to wait for.
     """
 
     loaded: bool | None
@@ -40,6 +41,7 @@ class Standing:
     runner: Runner | None = None
     listed: Loaded | None = None
     other: Mapping[str, tuple[Any, Any]] | None = None
+    gone: Runner | None = None
 
 
 def standing(
@@ -69,6 +71,8 @@ def standing(
         if runner is None:
             why = "its runner had ended" if line is not None else _why_gone(listed, last, now_s)
             return Standing(False, why, None, line)
+        if line is None and last is not None and runner.key == last.runner:  # on its way out
+            return Standing(False, _why_gone(listed, last, now_s), gone=runner)
         if line is None:
             return Standing(False, "it was being loaded already", runner)
         differing = differences(model, wanted, {**runner.options, "context": runner.context})

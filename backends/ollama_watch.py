@@ -106,6 +106,7 @@ class OllamaWatch:
         listed, runners = known.look()
         found = standing(self._model, self._applied, listed, runners, known.last(self._model), time.time())
         self._standing, self._line, self._near = found, found.listed, runners is not None
+        self._gone = found.gone
         if found.runner is not None and found.listed is not None:
             self._attach(found.runner)  # if the request wants another one, it is seen to go
             self._look_for_others(found.runner)

@@ -304,6 +304,8 @@ def test_cold_has_a_reason() -> None:
     assert judge({}, [Loaded("qwen3:8b")], [], HERE, 999.0) == (False, "it was unloaded, qwen3:8b is loaded now")
     assert judge({}, [LISTED], []) == (False, "its runner had ended")  # still listed after a kill
     assert judge({}, [], [runner()]) == (False, "it was being loaded already")
+    assert judge({}, [], [runner()], HERE, 999.0) == (False, "it was unloaded since the last request")  # it ends just now
+    assert standing(MODEL, {}, [], [runner()], HERE, 999.0).gone == runner()
     assert judge({"context": 2048}, [LISTED], [runner()]) == (False, "num_ctx 4096 → 2048")
     assert judge({"context": 2048, "threads": 4}, [LISTED], [runner(threads=2)]) == (
         False,
