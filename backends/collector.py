@@ -30,6 +30,7 @@ from phasetop.backends.recorder import Recorder, this_host
 from phasetop.backends.samplers import Samplers
 from phasetop.backends.scene import RequestScene
 from phasetop.backends.settings import SERVER_SIDE
+from phasetop.backends.stamped import keep_stamping
 from phasetop.backends.target import Target, wanted_from
 from phasetop.backends.tasks import Tasks
 from phasetop.backends.turn import Turn
@@ -70,6 +71,7 @@ class Collector:
 
     def begin(self, host: ev.Host) -> None:
         """Sample, and look for the server."""
+        keep_stamping()
         self._sampler.start(host)
         if (peaks := peaks_of(host, self._given_peaks, self._recorder.now())) is not None:
             self._recorder.emit(peaks)

@@ -16,7 +16,7 @@ from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.protocol import Ask, Backend, HttpRequest, Outcome, Watch
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.server_errors import KEY_NEEDED, explain_connection, explain_status, is_loading, needs_key
-from phasetop.backends.stamped import Wire
+from phasetop.backends.stamped import SO_TIMESTAMPNS, Wire
 
 _RETRY_S: Final = 0.1
 _PROXIES: Final = ("nginx", "openresty", "caddy", "envoy", "traefik", "haproxy", "cloudflare", "apache", "istio")
@@ -149,6 +149,7 @@ class Generation:
         recorder, wire, parser = self._recorder, self._wire, request.parser
         outcome: Outcome = "complete"
         why: str | None = None
+        reads, unstamped = wire.reads, wire.unstamped
         try:
             # Some compress although identity was asked for.
             packed = response.headers.get("content-encoding", "identity") != "identity"
@@ -163,6 +164,9 @@ class Generation:
             outcome, why = "broken", ev.shown(self._explain(error).text)
         if self._cancelled.is_set():
             outcome, why = "cancelled", None
+        if SO_TIMESTAMPNS and wire.unstamped > unstamped:
+            few = f"{wire.unstamped - unstamped} of {wire.reads - reads} reads came without a receive stamp"
+            recorder.notice("stamps-read", f"{few}: their arrivals are when they were read here", r=self._ask.r)
         t = recorder.at(wire.t_ns) if outcome != "cancelled" else recorder.now()
         events = parser.close(t, outcome, why)
         if outcome == "broken" and (lost := self._lost()) is not None:

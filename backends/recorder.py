@@ -85,6 +85,8 @@ class Recorder:
         if not self._journal.recording:
             why = self._journal.refused or (f"this session has no file ({self._no_file})" if self._no_file else None)
             self.notice("not-recorded", why or "this session has no file", level="warn")
+        if not SO_TIMESTAMPNS:
+            self.notice("stamps-read", "this system has no receive stamps: arrivals are when they were read here")
 
     def emit(self, *events: ev.Event) -> None:
         """Write events in one go."""

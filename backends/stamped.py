@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, TypeVar
 
 import httpcore
@@ -32,20 +32,34 @@ KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_TRIES = 15, 5, 3
 T = TypeVar("T")
 
 
+@cache
+def keep_stamping() -> socket.socket | None:
+    """Have the kernel stamp from now on, for the life of this process; None where it cannot.
+
+    It begins some milliseconds after the first socket asked for stamps, and ends with the last one: the first reads of a
+    connection, which may bring the first tokens, would come without.
+    """
+    if not SO_TIMESTAMPNS:
+        return None
+    asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    asking.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    return asking
+
+
 class Wire:
     """What is known of one connection's bytes: the last read's stamp, the last non-empty write, and the socket itself.
 
     Attributes:
         t_ns: when the newest byte of the last read arrived, CLOCK_MONOTONIC ns.
         source: "kernel" or "read", how ``t_ns`` is known.
-        reads: socket reads so far that brought bytes.
+        reads: socket reads so far that brought bytes; unstamped: those of them without a kernel stamp.
         written_ns: when the last non-empty write began, CLOCK_MONOTONIC ns; httpcore ends a request with an empty one.
     """
 
     def __init__(self) -> None:
         self.t_ns = 0
         self.source = "read"
-        self.reads = 0
+        self.reads = self.unstamped = 0
         self.written_ns = 0
         self._socket: socket.socket | None = None
         self._cut = False
@@ -79,6 +93,7 @@ class Wire:
                 age = real - seconds * 1_000_000_000 - ns
                 if 0 <= age < _CREDIBLE_AGE_NS:  # else the clock was stepped
                     self.t_ns, self.source = (before + after) // 2 - age, "kernel"
+        self.unstamped += self.source == "read"
 
 
 class _Stream(httpcore.NetworkStream):
@@ -188,6 +203,7 @@ class _Network(httpcore.SyncBackend):
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
+        keep_stamping()
 
     def connect_tcp(
         self,

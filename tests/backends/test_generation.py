@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -67,13 +70,21 @@ def answer(status: bytes, body: bytes) -> bytes:
 
 
 def read_request(connection: socket.socket) -> bytes:
-    """A request up to the end of its head; ours have bodies of a few bytes that come with it."""
+    """A request with its body: what is left unread resets the connection when it is closed."""
     data = b""
     while b"\r\n\r\n" not in data:
-        more = connection.recv(65536)
-        if not more:
-            break
-        data += more
+        data += _some(connection)
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: (\d+)", head)
+    while length is not None and len(body) < int(length[1]):
+        body += _some(connection)
+    return data
+
+
+def _some(connection: socket.socket) -> bytes:
+    data = connection.recv(65536)
+    if not data:
+        raise ConnectionError("the client went away")
     return data
 
 
@@ -140,6 +151,26 @@ def test_a_cancel_between_two_attempts_ends_it(
     events = written(recorder, tmp_path)
     assert [event.finish for event in events if isinstance(event, ev.End)] == ["cancelled"]
     assert not [event for event in events if isinstance(event, ev.Tok)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="kernel receive stamps: Linux has them")
+def test_reads_without_a_stamp_are_told(
+    recorder: Recorder, tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def handler(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+        for part in REPLY.splitlines(keepends=True):  # in reads of their own, most of them
+            connection.sendall(part)
+            time.sleep(0.005)
+
+    endpoint = Endpoint(f"http://127.0.0.1:{serve(handler)}")
+    Generation(recorder, Ask(0, "chat"), endpoint, Plain(), lambda: None, lambda: None).run()
+    monkeypatch.setattr("phasetop.backends.stamped._ROOM", 0)
+    Generation(recorder, Ask(1, "chat"), endpoint, Plain(), lambda: None, lambda: None).run()
+    told = [event for event in written(recorder, tmp_path) if isinstance(event, ev.Notice)]
+    assert [(notice.code, notice.r) for notice in told] == [("stamps-read", 1)]
+    assert " reads came without a receive stamp" in told[0].text
 
 
 def test_through_a_tunnel_the_request_is_sent_once(recorder: Recorder, tmp_path: Path, serve: Serve) -> None:

@@ -126,6 +126,20 @@ def test_a_late_reader_gets_the_arrival_not_the_read(serve: Serve) -> None:
         assert time.monotonic_ns() - wire.t_ns > 190_000_000
 
 
+@linux
+def test_the_first_read_of_every_connection_has_its_stamp(serve: Serve) -> None:
+    """Also where no other socket of this machine asks for stamps just then."""
+
+    def handler(connection: socket.socket) -> None:
+        connection.sendall(HEAD + b"a")
+
+    wires = [Wire() for _ in range(25)]
+    for wire in wires:
+        with stamped_client(wire, None) as client:
+            assert client.get(serve(handler)).content == b"a"
+    assert [wire.unstamped for wire in wires[1:]] == [0] * 24  # it may begin with the first
+
+
 def test_a_cut_from_another_thread_ends_a_blocked_read(serve: Serve) -> None:
     released = threading.Event()
 
