@@ -166,7 +166,7 @@ def test_a_file_cut_back_to_whole_lines_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "a.phasetop"
     follower = Follower(path, None, lambda: 0)
     whole = ev.encode_all(EVENTS[:4])
-    path.write_bytes(whole + b'{"k":"tok","t":2')
+    path.write_bytes(whole + b'{"k":"smp","t":9')  # not how the next line begins
     follower.poll()
     os.truncate(path, len(whole))
     follower.poll()
