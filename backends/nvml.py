@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -341,7 +341,7 @@ class NvmlSampler:
     def _word(self, told: lines.Word) -> None:
         recorder = self._recorder
         if told.code in ("gpu-lost", "gpu-slow", "nvml-broken"):
-            self._notice(told.code, told.text)
+            self._notice(told.code, told.text, level="info" if told.code == "gpu-slow" else "warn")
         recorder.emit(ev.Finding(t=recorder.now(), name="nvml", state=told.state, text=told.text))
 
     def _beat(self, told: lines.Beat) -> None:
@@ -355,7 +355,7 @@ class NvmlSampler:
         recorder.emit(ev.Smp(t=t, t0=self._cost_t, v={str(self._cost): told.core_percent}))
         self._cost_t = t
 
-    def _notice(self, code: str, text: str, **about: Any) -> None:
+    def _notice(self, code: str, text: str, level: str = "warn") -> None:
         if self._told.get(code, 0) < _NOTICES:
             self._told[code] = self._told.get(code, 0) + 1
-            self._recorder.notice(code, text, level="warn", **about)
+            self._recorder.notice(code, text, level=level)

@@ -99,7 +99,9 @@ def ruled_out(pids: Collection[int], gpus: Sequence[Place], root: Path = Path("/
         except OSError:
             opened |= {gpu.minor for gpu in gpus if gpu.minor is not None}
     hidden = {gpu.uuid for gpu in gpus if gpu.uuid not in allowed} if seen_env else set()
-    closed = {gpu.uuid for gpu in gpus if gpu.minor is not None and gpu.minor not in opened} if told else set()
+    # Under WSL and on Tegra a GPU has no file of its own: nothing can be told by it.
+    with_file = [gpu for gpu in gpus if gpu.minor is not None and (root / f"dev/nvidia{gpu.minor}").exists()]
+    closed = {gpu.uuid for gpu in with_file if gpu.minor not in opened} if told else set()
     return frozenset(hidden | closed)
 
 

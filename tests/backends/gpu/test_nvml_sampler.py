@@ -19,7 +19,7 @@ from phasetop.backends.gpu_presence import nvidia_is_here
 from phasetop.backends.nvml import NvmlSampler
 from phasetop.backends.nvml_peaks import Peak, peak_of, slice_of
 from phasetop.backends.nvml_quantity import age_s
-from phasetop.backends.nvml_use import Place, in_namespace, visible
+from phasetop.backends.nvml_use import Place, in_namespace, ruled_out, visible
 from phasetop.backends.recorder import Recorder
 from phasetop.recording import load
 from phasetop.report import request_object, to_json
@@ -296,6 +296,29 @@ FIRST, SECOND = "GPU-bb", "GPU-af7b61d8-1"  # by PCI address
 )
 def test_cuda_visible_devices(value: str | None, order: str | None, want: set[str] | None) -> None:
     assert visible(value, order, GPUS) == want
+
+
+def process(root: Path, pid: int, environ: bytes, *links: str) -> None:
+    folder = root / "proc" / str(pid)
+    (folder / "fd").mkdir(parents=True)
+    (folder / "environ").write_bytes(environ)
+    for i, link in enumerate(links):
+        (folder / "fd" / str(i)).symlink_to(link)
+
+
+def test_what_can_be_ruled_out(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    process(tmp_path, 1, b"A=1\0", "/dev/nvidiactl", "/dev/nvidia0", "/dev/null")
+    assert ruled_out([1], GPUS, tmp_path) == frozenset()  # a GPU without a file of its own: WSL
+    for minor in (0, 1):
+        (tmp_path / f"dev/nvidia{minor}").touch()
+    assert ruled_out([1], GPUS, tmp_path) == {SECOND}
+    process(tmp_path, 2, b"CUDA_VISIBLE_DEVICES=GPU-af7b61d8\0", "/dev/nvidia0", "/dev/nvidia1")
+    assert ruled_out([2], GPUS, tmp_path) == {FIRST}
+    process(tmp_path, 3, b"CUDA_VISIBLE_DEVICES=-1\0", "/dev/nvidia0", "/dev/nvidia1")
+    assert ruled_out([3], GPUS, tmp_path) == {FIRST, SECOND}
+    assert ruled_out([1, 2], GPUS, tmp_path) == frozenset()  # what one cannot, another can
+    assert ruled_out([9], GPUS, tmp_path) == frozenset()  # not ours to look at
 
 
 def test_namespace(tmp_path: Path) -> None:
