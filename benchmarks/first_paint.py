@@ -21,6 +21,8 @@ from terminal import Terminal, environ
 
 from phasetop import events as ev
 
+BURNER = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
+"""Keeps a core busy as long as this script lives."""
 MINIMAL = """
 from textual.app import App
 from textual.widgets import Static
@@ -83,7 +85,7 @@ def main() -> None:
             f"replay of {given.tokens:,}": ([phasetop, "replay", str(large)], b"first-picture"),
         }
         cores = (os.cpu_count() or 1) if given.busy else 0
-        burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
+        burners = [subprocess.Popen([sys.executable, "-c", BURNER]) for _ in range(cores)]
         taken: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
         try:
             for i in range(given.runs + 1):
