@@ -119,7 +119,7 @@ def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     energy = run_energy(roofline.ran, gpus, host, tokens, unknown, sources)
     measures = Measures(
         *(run.r, found.phases, tokens, times, speed, prefill, kv, host, finish, unknown, sources, roofline, energy),
-        flags=tuple(_flags(seen, found, tokens, times, kv)),
+        flags=(*_flags(seen, found, tokens, times, kv), *_beyond(roofline, found.phases)),
         gpus=gpus,
     )
     verdict = verdict_of(seen, measures)
@@ -159,6 +159,19 @@ def _flags(seen: Seen, found: Borders, tokens: TokenCounts, times: Latency, kv: 
         text = f"{new:,} tokens of prompt in {prefill_ns / 1e6:.2f} ms cannot be"
         flags.append(Flag("implausible", text, phases.end))
     flags += _disagreements(seen, found)
+    return flags
+
+
+def _beyond(roofline: Roofline, phases: Phases) -> list[Flag]:
+    """What would be above a peak: it cannot be, or the peak is taken too low (one that was measured may be)."""
+    flags = []
+    computed, read = roofline.prefill_flops_per_s, roofline.read_bytes_per_s
+    if computed is not None and roofline.mfu is not None and roofline.mfu > 1:
+        above = f"prefill at {computed / 1e12:,.1f} TFLOP/s would be {100 * roofline.mfu:,.0f} % of the peak"
+        flags.append(Flag("implausible", f"{above}: the server's count or time is wrong, or the peak", phases.end))
+    if read is not None and roofline.mbu is not None and roofline.mbu > 1 and not roofline.at_least:
+        above = f"decode at {read / 1e9:,.0f} GB/s would be {100 * roofline.mbu:,.0f} % of the peak"
+        flags.append(Flag("implausible", f"{above}: the peak is taken too low, or less is read", phases.end))
     return flags
 
 

@@ -87,6 +87,25 @@ def test_a_cpu_is_held_against_what_was_measured(session_of: Build) -> None:
     assert "phasetop doctor --measure-bandwidth" in said["unknown"]["roofline.peak_bandwidth_bytes_per_s"]
 
 
+def test_a_processors_table_is_no_measurement_of_this_machine(session_of: Build) -> None:
+    _, said = found(session_of, {**HOST, "name": "Graviton4"})  # a virtual machine has a part of it
+    assert said["roofline"]["peak_bandwidth_bytes_per_s"] is None
+    _, said = found(session_of, {**HOST, "name": "Apple M2 Ultra"})  # where CPU and GPU share what the table says
+    assert said["roofline"]["peak_bandwidth_bytes_per_s"] == 800e9
+    assert said["sources"]["roofline.peak_bandwidth_bytes_per_s"] == "assumed: M2 Ultra table"
+
+
+def test_what_cannot_be_is_flagged(session_of: Build) -> None:
+    # a server that timed its last batch alone (a public report: 139,356 tok/s where it was 4,212)
+    measures, said = found(session_of, {**CARD, "name": "Tesla T4"}, timings={"prompt_n": 32_768})
+    assert said["roofline"]["mfu_percent"] > 100
+    flagged = [flag.text for flag in measures.flags if flag.code == "implausible"]
+    assert len(flagged) == 2
+    assert "TFLOP/s would be" in flagged[0]
+    assert "GB/s would be" in flagged[1]
+    assert flagged[0] in [notice["text"] for notice in said["notices"]]
+
+
 def test_elsewhere_nothing_is_known(session_of: Build) -> None:
     _, said = found(session_of, HOST, local=False)
     assert said["unknown"]["roofline.peak_bandwidth_bytes_per_s"].startswith("the server runs on another machine")
