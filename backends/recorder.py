@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -172,7 +173,7 @@ def this_host() -> ev.Host:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             name = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), None)
     except OSError:
-        name = platform.processor() or None
+        name = _brand() or platform.processor() or None
     limits, ram = limits_of(), int(psutil.virtual_memory().total)
     return ev.Host(
         name=socket.gethostname(),
@@ -184,3 +185,14 @@ def this_host() -> ev.Host:
         cpu_quota_cores=limits.cores,
         memory_limit_bytes=limits.memory_bytes if (limits.memory_bytes or ram) < ram else None,
     )
+
+
+def _brand() -> str | None:
+    """The processor's name as macOS tells it (``Apple M2 Max``); None anywhere else."""
+    if sys.platform != "darwin":
+        return None
+    import ctypes
+
+    text, size = ctypes.create_string_buffer(256), ctypes.c_size_t(256)
+    failed = ctypes.CDLL(None).sysctlbyname(b"machdep.cpu.brand_string", text, ctypes.byref(size), None, 0)
+    return None if failed else text.value.decode("utf-8", "replace") or None
