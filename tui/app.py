@@ -187,6 +187,7 @@ class ViewApp(App[None], inherit_bindings=False):
             earlier=options.earlier,
             edit=self._edit,
             palette=self.open_palette,
+            redraw=self._redraw,
             remote=self._remote,
         )
         self.controls.copy = self._to_terminal
@@ -231,11 +232,17 @@ class ViewApp(App[None], inherit_bindings=False):
         """Draw at the new size at once, and everything again when it has settled."""
         self.controls.changed = True
         self._draw()
-        self.set_timer(SETTLED_S, self._board.redraw)
+        self.set_timer(SETTLED_S, self._redraw)
 
     def on_app_resume(self) -> None:
         """Back from ctrl-Z: the screen holds something else."""
         self._pacer.waiting_since = None
+        self._redraw()
+
+    def _redraw(self) -> None:
+        """Send everything again, whatever stands there."""
+        if isinstance(self._driver, TerminalDriver):
+            self._driver.forget()
         self._board.redraw()
 
     def _edit(self, text: str) -> str:
@@ -246,7 +253,7 @@ class ViewApp(App[None], inherit_bindings=False):
                 return editor.edit(text, command)
             finally:
                 self._pacer.waiting_since = None
-                self._board.redraw()
+                self._redraw()
 
     def _to_terminal(self, sequence: str) -> None:
         """Hand a sequence to the terminal, between frames."""

@@ -42,6 +42,7 @@ class Controls(Reading, Panes, Asking, Remembering):
         earlier: the prompts of other times, oldest first.
         edit: hands a text to the person's editor and returns what it became; None: there is no way to.
         palette: finds a key by what it does.
+        redraw: sends the whole screen again.
         remote: the terminal is at the other end of a link.
         clock: seconds of a steady clock.
 
@@ -59,6 +60,7 @@ class Controls(Reading, Panes, Asking, Remembering):
         earlier: Iterable[str] = (),
         edit: Callable[[str], str] | None = None,
         palette: Callable[[], None] = lambda: None,
+        redraw: Callable[[], None] = lambda: None,
         remote: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -68,6 +70,7 @@ class Controls(Reading, Panes, Asking, Remembering):
         self._leave = leave
         self._suspend = suspend
         self._palette = palette
+        self._redraw = redraw
         self._interrupted_at = -TWICE_S
 
     @property
@@ -165,6 +168,10 @@ class Controls(Reading, Panes, Asking, Remembering):
     def do_suspend(self) -> None:
         """ctrl-Z: back to the shell for a while."""
         self._suspend()
+
+    def do_redraw(self) -> None:
+        """Send the whole screen again, where something else wrote on it."""
+        self._redraw()
 
     def do_palette(self) -> None:
         """Find a key by what it does."""

@@ -12,12 +12,13 @@ import re
 import selectors
 from codecs import getincrementaldecoder
 from collections.abc import Callable
+from functools import cached_property
 from typing import Final
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
-from phasetop.tui.squeeze import squeeze
+from phasetop.tui.shadow import Shadow
 
 _NO_KEYS: Final = re.compile(
     rb"\x1b\](?=\d)[^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: the ground's colour, a clipboard
@@ -54,10 +55,28 @@ class TerminalDriver(LinuxDriver):
     """Textual's driver, with its input sifted; `lost` is called (on the input's thread) when the terminal is gone."""
 
     lost: Callable[[], None] | None = None
+    _size: os.terminal_size | None = None
+
+    @cached_property
+    def shadow(self) -> Shadow:
+        """What the terminal shows."""
+        return Shadow()
 
     def write(self, data: str) -> None:
-        """Send it, in fewer bytes."""
-        super().write(squeeze(data))
+        """Send what is not there yet; of a terminal of another size nothing is known."""
+        try:
+            size = os.get_terminal_size(self.fileno)
+        except OSError:
+            size = None
+        if size != self._size:
+            self._size = size
+            self.forget()
+        if sent := self.shadow.send(data):
+            super().write(sent)
+
+    def forget(self) -> None:
+        """Something else may stand on the terminal: send all again that is drawn."""
+        self.shadow.forget(self._size.columns if self._size is not None else 0)
 
     def run_input_thread(self) -> None:
         """Read and dispatch until the application mode ends."""

@@ -105,6 +105,7 @@ LIVE: Final = (
     Key(("ctrl+c",), "ctrl-c", "", "interrupt", "end the reply; twice: quit", "always"),
     Key(("ctrl+t",), "ctrl-t", "", "theme", "dark or light theme", "always"),
     Key(("ctrl+p",), "ctrl-p", "", "palette", "find a key by what it does", "always"),
+    Key(("ctrl+l",), "ctrl-l", "", "redraw", "", "always"),
     Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
 )
 SEARCH: Final = (

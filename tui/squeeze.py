@@ -10,13 +10,13 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-_TOKEN: Final = re.compile(
+TOKEN: Final = re.compile(
     r"\x1b\[([0-9;]*)m"  # a style
     r"|\n(?=\x1b\[\d+;\d+H)"  # a line end before a move: the move says where
     r"|(\x1b\[[0-9;?<>=]*\$?[A-Za-ln-z]|\x1b\[[?<>=][0-9;]*m|\x1b[78=>])"  # other sequences
     r"|([^\x1b\n]+|\n)"
 )
-_SHOWS_ON_BLANKS: Final = frozenset(("4", "7", "9", "21", "53"))
+SHOWS_ON_BLANKS: Final = frozenset(("4", "7", "9", "21", "53"))
 """Underline, reverse, struck through, double underline, overline."""
 _FLAGS: Final = frozenset(("1", "2", "3", "4", "5", "7", "8", "9", "21", "53"))
 
@@ -37,19 +37,19 @@ def squeeze(data: str) -> str:
     out: list[str] = []
     wanted = now = PLAIN
     at = 0
-    for match in _TOKEN.finditer(data):
+    for match in TOKEN.finditer(data):
         if match.start() != at:
             return data
         at = match.end()
         style, other, text = match.groups()
         if style is not None:
-            pen = _after(wanted, style)
+            pen = after(wanted, style)
             if pen is None:
                 return data
             wanted = pen
         elif text is not None:
             if wanted is not now and not (text.isspace() and _alike_on_blanks(now, wanted)):
-                out.append(_change(now, wanted))
+                out.append(change(now, wanted))
                 now = wanted
             out.append(text)
         elif other is not None:
@@ -62,7 +62,7 @@ def squeeze(data: str) -> str:
 
 
 @lru_cache(4096)
-def _after(pen: Pen, codes: str) -> Pen | None:
+def after(pen: Pen, codes: str) -> Pen | None:
     """The pen after a style sequence; None for codes that are not known here."""
     fg, bg, flags = pen
     parts = codes.split(";") if codes else ["0"]
@@ -95,7 +95,7 @@ def _after(pen: Pen, codes: str) -> Pen | None:
 
 
 @lru_cache(4096)
-def _change(now: Pen, wanted: Pen) -> str:
+def change(now: Pen, wanted: Pen) -> str:
     """The shortest sequence from one pen to another."""
     if now == wanted:
         return ""
@@ -116,4 +116,4 @@ def _change(now: Pen, wanted: Pen) -> str:
 @lru_cache(4096)
 def _alike_on_blanks(now: Pen, wanted: Pen) -> bool:
     """Whether a blank looks the same with both."""
-    return now.bg == wanted.bg and not (now.flags | wanted.flags) & _SHOWS_ON_BLANKS
+    return now.bg == wanted.bg and not (now.flags | wanted.flags) & SHOWS_ON_BLANKS

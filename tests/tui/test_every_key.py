@@ -50,6 +50,7 @@ SHOWS: dict[str, tuple[tuple[str, ...], str]] = {
     "interrupt": (("ctrl+c",), "ctrl-c again quits"),
     "theme": (("ctrl+t",), "theme"),
     "palette": ((), ""),  # test_start opens it
+    "redraw": ((), ""),  # the pty tests: a headless app has no terminal
     "suspend": ((), ""),  # the pty tests do it: there is no terminal to give back here
 }
 

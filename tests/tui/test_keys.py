@@ -14,7 +14,7 @@ from phasetop.tui.start import StartControls
 
 ALL: frozenset[When] = frozenset(get_args(When)) - {"frozen"}
 TYPED = {_character_to_key(chr(code)) for code in range(33, 127)}
-MODIFIED = {f"ctrl+{c}" for c in "acdekuwz"} | {"alt+e", "alt+shift+r"}
+MODIFIED = {f"ctrl+{c}" for c in "acdekluwz"} | {"alt+e", "alt+shift+r"}
 NAMED = TYPED | {key.value for key in Keys} | set(REPLACED_KEYS.values()) | MODIFIED
 
 
@@ -57,6 +57,6 @@ def test_out_of_its_situation_a_key_does_nothing() -> None:
 
 def test_everything_is_explained() -> None:
     explained = {name for key in TABLE["live"] if key.help for name in key.names}
-    paired = {"down", "pagedown", "home", "end", "j", "k", "g", "G", "upper_g", "ctrl+z", "shift+tab"}
+    paired = {"down", "pagedown", "home", "end", "j", "k", "g", "G", "upper_g", "ctrl+z", "ctrl+l", "shift+tab"}
     for key in TABLE["live"]:
         assert set(key.names) <= explained | paired, key

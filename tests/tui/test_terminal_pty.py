@@ -180,6 +180,17 @@ def test_the_bytes_stay_in_their_budget(more: dict[str, str], limit: int) -> Non
         view.wait()
 
 
+def test_what_something_else_wrote_goes_with_ctrl_l() -> None:
+    with start("--finished", "--tokens", "40") as view:
+        view.until_shown("q quit")
+        view.screen.reset()
+        view.send("\x0c")
+        view.until_shown("q quit")
+        view.until_shown("DONE")
+        view.send("q")
+        assert view.wait() == 0
+
+
 def test_when_nothing_happens_nothing_is_sent() -> None:
     with start("--finished", "--tokens", "200", size=(120, 36)) as view:
         view.until_shown("q quit")
