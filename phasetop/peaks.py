@@ -105,10 +105,10 @@ _NVIDIA: Final = (
     _nvidia("RTX 4070 Ti SUPER", 672, "NVIDIA's product page"),
     _nvidia("RTX 4070 Ti", 504, _ADA, fp16=80.2, fp8=160.4, int8=320.7),
     _nvidia("RTX 4070 SUPER", 504, "NVIDIA's product page"),
-    _nvidia("RTX 4070", 504, _ADA, fp16=58.3, fp8=116.6, int8=233.2),
-    _nvidia("RTX 4060 Ti", 288, _ADA, fp16=44.1, fp8=88.2, int8=176.5),
+    _nvidia("RTX 4070", 504, "NVIDIA's product page (tensor cores: twice its FP32)", fp16=58.3),
+    _nvidia("RTX 4060 Ti", 288, "NVIDIA's product page"),
     _nvidia("RTX 4060", 272, "NVIDIA's product page"),
-    _nvidia("RTX 3090 Ti", 1008, "NVIDIA's product page", fp16=80),
+    _nvidia("RTX 3090 Ti", 1008, "NVIDIA's product page (tensor cores: twice its FP32)", fp16=80),
     _nvidia("RTX 3090", 936, _AMPERE, fp16=71, int8=284),
     _nvidia("RTX 3080 Ti", 912, "NVIDIA's product page"),
     _nvidia("RTX 3080", 760, _AMPERE, fp16=59.5, int8=238),
@@ -152,7 +152,7 @@ _APPLE: Final = (
     _plain("apple", "M4 Pro", 273, "Apple's technical specifications"),
     _plain("apple", "M4 Max", 546, "Apple's technical specifications (40 GPU cores; 410 with 32)"),
 )
-_CHANNELS: Final = "all channels filled at the fastest official speed: {}"
+_CHANNELS: Final = "a socket with all channels filled: {}"
 _CPU: Final = (
     _plain("cpu", "EPYC 9005", 576, _CHANNELS.format("12 × DDR5-6000"), "EPYC Turin"),
     _plain("cpu", "EPYC 9004", 460.8, _CHANNELS.format("12 × DDR5-4800"), "EPYC Genoa"),
