@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from phasetop import events as ev
 from phasetop.counts import CacheUse, Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
 from phasetop.gpuphases import Gpu, gpu_phases
-from phasetop.hostphases import HostPhase, HostPhaseName, host_phases
+from phasetop.hostphases import HOST_PHASES, HostPhase, HostPhaseName, host_phases
 from phasetop.kv_figures import with_bytes
 from phasetop.phases import Band, Borders, Phase, Phases, borders, ms_to_ns
 from phasetop.rates import Gaps, Latency, Rates, latency, rates
@@ -54,6 +54,8 @@ DISAGREE_NS: Final = 50_000_000
 INSTANT_NS: Final = 1_000_000
 INSTANT_TOKENS: Final = 512
 """A prefill of more tokens than this in less time than that cannot be."""
+HELD_BACK: Final = 0.2
+"""What is held back for a larger share of a phase than this is told."""
 NEAR_FULL: Final = 0.9
 """From this share of the context on it is nearly full."""
 _THEN: Final = {"stops": "; the reply ends there", "shifts": "; then the oldest tokens go"}
@@ -119,7 +121,11 @@ def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     energy = run_energy(roofline.ran, gpus, host, tokens, unknown, sources)
     measures = Measures(
         *(run.r, found.phases, tokens, times, speed, prefill, kv, host, finish, unknown, sources, roofline, energy),
-        flags=(*_flags(seen, found, tokens, times, kv), *_beyond(roofline, found.phases)),
+        flags=(
+            *_flags(seen, found, tokens, times, kv),
+            *_beyond(roofline, found.phases),
+            *_throttled(roofline, found.phases, gpus, host),
+        ),
         gpus=gpus,
     )
     verdict = verdict_of(seen, measures)
@@ -159,6 +165,31 @@ def _flags(seen: Seen, found: Borders, tokens: TokenCounts, times: Latency, kv: 
         text = f"{new:,} tokens of prompt in {prefill_ns / 1e6:.2f} ms cannot be"
         flags.append(Flag("implausible", text, phases.end))
     flags += _disagreements(seen, found)
+    return flags
+
+
+def _throttled(
+    roofline: Roofline, phases: Phases, gpus: tuple[Gpu, ...], host: Mapping[HostPhaseName, HostPhase]
+) -> list[Flag]:
+    """What was held back for a good part of a phase: the clocks of a GPU in use, or the server by its quota."""
+    used = {device.d for device in roofline.ran.gpus}
+    flags = []
+    for name in HOST_PHASES:
+        band = phases.band(name)
+        if band is None:
+            continue
+        held: dict[str, float] = {}
+        for gpu in gpus:
+            for word, share in (gpu.phases[name].throttle_shares or {}).items() if gpu.d in used else ():
+                held[word] = max(share, held.get(word, 0.0))
+        for word, share in held.items():
+            if share >= HELD_BACK:
+                text = f"the GPU's clocks were held back in {100 * share:.0f} % of {name}: {word}"
+                flags.append(Flag("throttle", text, band.t1))
+        stopped = host[name].throttled_s
+        share = stopped * 1e9 / (band.t1 - band.t0) if stopped is not None else 0.0
+        if share >= HELD_BACK:
+            flags.append(Flag("throttle", f"the CPU quota stopped the server for {stopped:.2f} s in {name}", band.t1))
     return flags
 
 

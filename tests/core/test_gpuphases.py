@@ -231,3 +231,22 @@ def test_the_line_of_the_summary(session_of: Build) -> None:
     idle = session_of(*card(1, **used), *card(2, used_by=[]), *REQUEST, smp(0, 800, sm_percent=97, power_w=380))
     assert summary_line(idle, "gpu") == "gpu      97 % busy · 380 W"
     assert summary_line(session_of(*REQUEST), "gpu") is None
+
+
+def test_what_holds_a_gpu_in_use_back_is_a_notice(session_of: Build) -> None:
+    flags = [smp(0, 300, throttle=0), smp(300, 500, throttle=4), smp(500, 800, throttle=0)]
+    session = session_of(*card(used_by=[0]), *REQUEST, *flags)
+    told = [(flag.code, flag.text) for flag in measure(session, session.run(0)).flags]
+    assert told == [("throttle", "the GPU's clocks were held back in 50 % of decode: power cap")]
+    other = session_of(*card(used_by=[]), *REQUEST, *flags)
+    assert measure(other, other.run(0)).flags == ()
+
+
+def test_a_quota_that_stops_the_server_is_a_notice(session_of: Build) -> None:
+    series = {"k": "series", "t": 0, "s": 5, "name": "throttled_ns", "type": "counter"}
+    counts = (
+        {"k": "smp", "t0": t * MS, "t": t * MS, "v": {"5": v * MS}} for t, v in ((50, 0), (300, 0), (700, 160), (800, 160))
+    )
+    session = session_of(series, *REQUEST, *counts)
+    told = [(flag.code, flag.text) for flag in measure(session, session.run(0)).flags]
+    assert told == [("throttle", "the CPU quota stopped the server for 0.16 s in decode")]
