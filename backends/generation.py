@@ -19,6 +19,8 @@ from phasetop.backends.server_errors import KEY_NEEDED, explain_connection, expl
 from phasetop.backends.stamped import SO_TIMESTAMPNS, Wire
 
 _RETRY_S: Final = 0.1
+_LAST_BYTES_S: Final = 1.0
+"""What comes after a reply's own end (a proxy's words) is read so long; some servers keep the connection open for ever."""
 _PROXIES: Final = ("nginx", "openresty", "caddy", "envoy", "traefik", "haproxy", "cloudflare", "apache", "istio")
 _ERROR_BODY_BYTES: Final = 256 * 1024
 
@@ -160,8 +162,11 @@ class Generation:
                         recorder.emit(ev.State(t=headers_t, s="headers", r=self._ask.r))
                     headers_t = None
                 self._write(events)
+                if parser.complete:
+                    wire.last_call(_LAST_BYTES_S)
         except httpx.HTTPError as error:
-            outcome, why = "broken", ev.shown(self._explain(error).text)
+            if not parser.complete:
+                outcome, why = "broken", ev.shown(self._explain(error).text)
         if self._cancelled.is_set():
             outcome, why = "cancelled", None
         if SO_TIMESTAMPNS and wire.unstamped > unstamped:

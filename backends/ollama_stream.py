@@ -90,6 +90,11 @@ class OllamaStream:
         self._prompt: int | None = None
         self._output: int | None = None
 
+    @property
+    def complete(self) -> bool:
+        """The last line came, or one without end did."""
+        return self._done or self._lines.overlong
+
     def feed(self, data: bytes, t: int) -> list[ev.Event]:
         """The events of one socket read."""
         out: list[ev.Event] = []

@@ -25,6 +25,11 @@ class StreamParser(Protocol):
     own). `close` is called once, after the last read, and returns what is left and the `End`.
     """
 
+    @property
+    def complete(self) -> bool:
+        """The reply's own end came, or nothing more is taken: a connection that stays open now is not waited for."""
+        ...
+
     def feed(self, data: bytes, t: int) -> list[ev.Event]:
         """The events of one socket read."""
         ...

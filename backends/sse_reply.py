@@ -60,6 +60,11 @@ class SseReplyParser:
         """Comment lines so far: the server lives, and says nothing yet."""
         return self._sse.pings
 
+    @property
+    def complete(self) -> bool:
+        """``[DONE]``, or its like, came, or a line without end did."""
+        return self._done_t is not None or self._sse.overlong
+
     def feed(self, data: bytes, t: int) -> list[ev.Event]:
         """The events of one socket read."""
         out: list[ev.Event] = []

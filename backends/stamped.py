@@ -63,6 +63,21 @@ class Wire:
         self.written_ns = 0
         self._socket: socket.socket | None = None
         self._cut = False
+        self._until: float | None = None
+
+    def last_call(self, limit_s: float) -> None:
+        """Read no longer than this from now on, however much comes; once said it holds."""
+        if self._until is None:
+            self._until = time.monotonic() + limit_s
+
+    def patience(self, timeout: float | None) -> float | None:
+        """How long the next read may take. Raises `httpcore.ReadTimeout` where its time is over."""
+        if self._until is None:
+            return timeout
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout("the connection stayed open after the reply's end")
+        return left
 
     def opened(self, sock: socket.socket) -> None:
         """A connection stands; one that was cut before is cut at once."""
@@ -105,7 +120,7 @@ class _Stream(httpcore.NetworkStream):
         wire.opened(self._socket)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        self._socket.settimeout(timeout)
+        self._socket.settimeout(self._wire.patience(timeout))
         try:
             if _ROOM:
                 data, ancillary, _, _ = self._socket.recvmsg(max_bytes, _ROOM)

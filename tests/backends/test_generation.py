@@ -173,6 +173,27 @@ def test_reads_without_a_stamp_are_told(
     assert " reads came without a receive stamp" in told[0].text
 
 
+@pytest.mark.parametrize("then", ["silence", "a flood"])
+def test_a_connection_that_stays_open_after_the_end_is_not_waited_for(
+    recorder: Recorder, tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    monkeypatch.setattr(generation, "_LAST_BYTES_S", 0.05)
+
+    def handler(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + REPLY)
+        if then == "a flood":
+            while True:
+                connection.sendall(b": ping\n\n" * 1000)
+        connection.recv(1)  # until the other side is gone
+
+    endpoint = Endpoint(f"http://127.0.0.1:{serve(handler)}")
+    Generation(recorder, Ask(0, "chat"), endpoint, Plain(), lambda: None, lambda: None).run()
+    events = written(recorder, tmp_path)
+    assert [(event.finish, event.error) for event in events if isinstance(event, ev.End)] == [("stop", None)]
+    assert [event.x for event in events if isinstance(event, ev.Tok)] == ["hi"]
+
+
 def test_through_a_tunnel_the_request_is_sent_once(recorder: Recorder, tmp_path: Path, serve: Serve) -> None:
     """The proxy's CONNECT is no request: it is neither `sent` nor the moment to ask for the prompt's tokens."""
     authority = trustme.CA()
