@@ -16,7 +16,6 @@ from phasetop import events as ev
 from phasetop.counts import CacheUse, Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
 from phasetop.gpuphases import Gpu, gpu_phases
 from phasetop.hostphases import HOST_PHASES, HostPhase, HostPhaseName, host_phases
-from phasetop.kv_figures import with_bytes
 from phasetop.phases import Band, Borders, Phase, Phases, borders, ms_to_ns
 from phasetop.rates import Gaps, Latency, Rates, latency, rates
 from phasetop.run_energy import Energy, run_energy
@@ -111,6 +110,8 @@ def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     speed = rates(seen, found, tokens, unknown, sources)
     times = latency(seen, found, tokens, unknown)
     prefill = prefill_progress(seen, tokens)
+    from phasetop.kv_figures import with_bytes  # with llama.cpp's rules: 12 ms, for which no first picture waits
+
     kv = with_bytes(seen, kv_use(seen, tokens, prefill, unknown, sources), speed.decode_per_s, unknown, sources)
     host = host_phases(session, run, cursor, found.phases, unknown)
     gpus = gpu_phases(session, run, cursor, found.phases, unknown, sources)
