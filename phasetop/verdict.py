@@ -56,6 +56,7 @@ RULES: Final = (
     Rule("gpu-idle", _BOTH, machine.gpu_idle),
     Rule("partial-offload", _BOTH, machine.offload),
     Rule("gpu-throttled", _BOTH, machine.throttled),
+    Rule("cache-cannot-rewind", _BOTH, phases.rewind),
     # decode
     Rule("sampler-bound", _DECODE, phases.sampler),
     Rule("cache-on-cpu", _DECODE, phases.kv_on_cpu),
@@ -70,7 +71,6 @@ RULES: Final = (
     Rule("first-run", _DECODE, phases.first),
     Rule("decode-under-bandwidth", _DECODE, phases.under),
     # prefill
-    Rule("cache-cannot-rewind", _PREFILL, phases.rewind),
     Rule("prefill-small-batch", _PREFILL, phases.small_batch),
     Rule("prefill-compute-bound", _PREFILL, phases.computing),
     Rule("prefill-under-compute", _PREFILL, phases.not_computing),

@@ -58,6 +58,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     mfu: float | None = None
     prefill_flops_per_s: float | None = None
     phase_s: float | None = None
+    prefill_s: float | None = None
     load_s: float | None = None
     wait_s: float | None = None
     load_why: str | None = None

@@ -90,6 +90,7 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
         mfu=roofline.mfu,
         prefill_flops_per_s=roofline.prefill_flops_per_s,
         phase_s=phase_s or None,
+        prefill_s=(phases.ns("prefill") or 0) / 1e9 or None,
         load_s=_load_s(measures, own=server is not None and server.backend == "embedded"),
         wait_s=phases.wall_ns / 1e9,
         load_why=next((state.why for state in reversed(run.states.until(cursor)) if state.s == "loading"), None),

@@ -16,6 +16,8 @@ BUSY_CORE: Final = (0.75, 1.35)
 """A server that uses so many cores keeps one busy."""
 IDLE_GPU: Final = 70.0
 """A GPU that is busy for less than so many percent of the time waits for somebody."""
+AGAIN: Final = 0.3
+"""A prefill of what was cached before matters beside a longer decode from this share of the wait on."""
 COMPUTING: Final = 0.25
 """From this share of the peak FLOP/s on, prefill is bound by arithmetic."""
 WARMING: Final = 1.25
@@ -84,7 +86,7 @@ def cpu_bound(e: Evidence) -> Said:
 
 def turns(e: Evidence) -> Said:
     """The layers are split over GPUs, of which one works at a time."""
-    if e.gpus < 2 or e.by_rows or e.mbu is None or e.gpu_layers == 0:
+    if e.gpus < 2 or e.by_rows or e.mbu is None or e.peak_bytes_per_s is None or e.gpu_layers == 0:
         return None
     each = e.mbu / e.gpus
     return (
@@ -112,7 +114,7 @@ def over(e: Evidence) -> Said:
 
 def near(e: Evidence) -> Said:
     """Decode is bound by memory bandwidth."""
-    if e.mbu is None or e.under:
+    if e.mbu is None or e.read_bytes_per_s is None or e.under:
         return None
     return (
         f"memory bandwidth: {size(e.read_bytes_per_s)}/s, {share(e.mbu)} of peak",
@@ -166,7 +168,7 @@ def first(e: Evidence) -> Said:
 
 def under(e: Evidence) -> Said:
     """Far under the bandwidth, and nothing that is measured says why."""
-    if not e.under:
+    if not e.under or e.read_bytes_per_s is None:
         return None
     rest = f", {1e3 * e.rest_s:.1f} of {1e3 * e.step_s:.1f} ms a token" if e.rest_s is not None and e.step_s else ""
     seen = "; ".join(_seen(e))
@@ -198,6 +200,8 @@ def near_full(e: Evidence) -> Said:
 def rewind(e: Evidence) -> Said:
     """The cache cannot go back to where the prompt differs."""
     if e.diverge is None or e.cached is None or e.new is None or e.diverge < SMALL or e.cached * 2 > e.diverge:
+        return None
+    if e.judged == "decode" and (e.running or not e.prefill_s or not e.wait_s or e.prefill_s < AGAIN * e.wait_s):
         return None
     kinds = {"iswa": "a sliding window", "recurrent": "a recurrent state", "hybrid": "a recurrent state"}
     kind = kinds.get((e.cache_kind or "").partition("_")[0])

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from phasetop.verdict import RULES, judge
 from phasetop.verdict_evidence import Evidence, Judged, Throttle
@@ -144,6 +146,11 @@ SPEAKS: tuple[tuple[str, dict[str, Any], list[str]], ...] = (
         ["480 tokens of the prompt are as before", "499 were read again", "sliding window"],
     ),
     ("cache-cannot-rewind", {**PREFILL, "diverge": 480, "cache_kind": "hybrid_iswa"}, ["recurrent state"]),
+    (
+        "cache-cannot-rewind",
+        {**GPU, "diverge": 480, "cached": 0, "new": 499, "cache_kind": "iswa", "prefill_s": 4.0, "wait_s": 10.0},
+        ["499 were read again"],
+    ),
     ("prefill-small-batch", {**PREFILL, "new": 12, "cached": 487}, ["Only 12 tokens are new, 487 came from the cache"]),
     ("prefill-compute-bound", {**PREFILL, "mfu": 0.48, "prefill_flops_per_s": 79e12}, ["79.0 TFLOP/s, 48 % of peak"]),
     ("prefill-under-compute", PREFILL, ["28.6 TFLOP/s, 17 % of peak", "far from the peak"]),
@@ -194,6 +201,10 @@ def test_a_rule_speaks(code: str, known: dict[str, Any], words: list[str]) -> No
         ("cpu-contended", {**CPU, "server_cores": 1.9}),
         ("cache-cannot-rewind", {**PREFILL, "diverge": 480, "cache_kind": "kv"}),
         ("cache-cannot-rewind", {**PREFILL, "diverge": 3, "cache_kind": "iswa"}),
+        (
+            "cache-cannot-rewind",
+            {**GPU, "diverge": 480, "cached": 0, "new": 499, "cache_kind": "iswa", "prefill_s": 1.0, "wait_s": 10.0},
+        ),
         ("prefill-small-batch", {**PREFILL, "new": 12, "cached": 0}),
         ("load-cold", {**GPU, "load_s": 0.2, "wait_s": 10.0}),
         ("partial-offload", {**GPU, "gpu_layers": 33, "cpu_layers": None}),
@@ -208,6 +219,71 @@ def test_a_rule_is_silent(code: str, known: dict[str, Any]) -> None:
 def test_nothing_known_is_said_to_be_so(judged: Judged) -> None:
     said = judge(Evidence(judged=judged))
     assert said.code == ("load-cold" if judged == "load" else "limit-unknown")
+
+
+def _some(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | values
+
+
+RATES = st.floats(0, 2e13, allow_nan=False)
+SHARES = st.floats(0, 30, allow_nan=False)
+TIMES = st.floats(0, 1e5, allow_nan=False)
+COUNTS = st.integers(0, 10**7)
+ANY = st.builds(
+    Evidence,
+    judged=st.sampled_from(["load", "prefill", "decode"]),
+    running=st.booleans(),
+    on_cpu=_some(st.booleans()),
+    gpus=st.integers(0, 16),
+    by_rows=st.booleans(),
+    mbu=_some(SHARES),
+    at_least=st.booleans(),
+    read_bytes_per_s=_some(RATES),
+    peak_bytes_per_s=_some(RATES),
+    step_s=_some(TIMES),
+    rest_s=_some(TIMES),
+    mfu=_some(SHARES),
+    prefill_flops_per_s=_some(RATES),
+    phase_s=_some(TIMES),
+    prefill_s=_some(TIMES),
+    load_s=_some(TIMES),
+    wait_s=_some(TIMES),
+    new=_some(COUNTS),
+    cached=_some(COUNTS),
+    buffered=st.booleans(),
+    kv_tokens=_some(COUNTS),
+    kv_context=_some(COUNTS),
+    threads=_some(st.integers(0, 512)),
+    cpus=_some(st.floats(0.05, 512, allow_nan=False)),
+    throttled_share=_some(SHARES),
+    server_cores=_some(st.floats(0, 512, allow_nan=False)),
+    used_cores=_some(st.floats(0, 512, allow_nan=False)),
+    swap_in_bytes=_some(st.integers(0, 2**45)),
+    major_faults=_some(COUNTS),
+    gpu_busy_percent=_some(st.floats(0, 100, allow_nan=False)),
+    throttles=st.lists(st.builds(Throttle, st.just("power cap"), st.floats(0, 1, allow_nan=False)), max_size=2).map(tuple),
+    gpu_layers=_some(st.integers(0, 130)),
+    cpu_layers=_some(st.integers(0, 130)),
+    top_k=_some(st.integers(0, 100)),
+    kv_on_cpu=st.booleans(),
+    pcie_bytes_per_token=_some(RATES),
+    decode_bytes_per_token=_some(RATES),
+    diverge=_some(COUNTS),
+    cache_kind=_some(st.sampled_from(["kv", "iswa", "hybrid_iswa", "recurrent", "dsa"])),
+    first=st.booleans(),
+    first_gap_ns=_some(TIMES),
+    last_gap_ns=_some(TIMES),
+)
+
+
+@given(ANY)
+def test_whatever_is_known_one_sentence_comes_of_it(evidence: Evidence) -> None:
+    said = judge(evidence)
+    assert said.text.endswith(".")
+    assert "None" not in said.text
+    assert "nan" not in said.text
+    assert "—" not in said.text
+    assert 0 < len(said.limit) <= 60
 
 
 def test_every_rule_has_a_test_and_a_row_in_the_documentation() -> None:
