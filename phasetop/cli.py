@@ -195,7 +195,7 @@ def kv(context: click.Context, /, model: str | None, **given: Any) -> None:
 @option("--params", metavar="N", help="Parameters, without a model: 8B, 81.22e9, 6607077376.")
 @option("--active-params", metavar="N", help="Those that a token uses (a mixture of experts).")
 @option("--dtype", metavar="TYPE[,…]", help="Of the weights: fp16, int8, int4, q4_k_m … (else the file's, or fp16).")
-@option("--gpu", metavar="NAME", help="A chip of the table: 4090, H100, M2 Ultra.")
+@option("--gpu", metavar="NAME", help="A chip of the table: 4090, H100, M2 Ultra; this: this CPU, measured.")
 @option("--gpus", type=click.IntRange(1, 1024), default=1, metavar="N", help="So many of them, working as one.")
 @option("--bandwidth", "--peak-bandwidth", "bandwidth", metavar="B", help="Bytes a second: 2.0e12, 936GB/s.")
 @option("--flops", "--peak-flops", "flops", metavar="F", help="FLOP/s: 312e12, 312T.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from phasetop import peaks
+from phasetop import bandwidth_file, peaks
 from phasetop.amounts import read_bandwidth, read_flops, read_parameters, read_share, several
 from phasetop.faults import EXIT_OK, UsageError
 from phasetop.output import print_utf8
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 MAX_ROWS: Final = 400
 MAX_TOKENS: Final = 100_000_000
+THIS: Final = ("this", "cpu", "here")
+"""Names of this machine's own CPU."""
 _BATCHES: Final = (1, 4, 16, 64)
 _DEPTHS: Final = (4096, 32768, 131072)
 
@@ -171,7 +173,13 @@ def _machine(
     bytes_per_s: float | None = None
     peak_flops: float | None = None
     name: str | None = None
-    if gpu is not None:
+    if gpu is not None and gpu.strip().lower() in THIS:
+        test = bandwidth_file.kept_here()
+        if test is None:
+            raise UsageError(f"--gpu {gpu[:10]}: this CPU was not measured yet: phasetop doctor --measure-bandwidth")
+        name, bytes_per_s = test.cpu or "this CPU", test.best_bytes_per_s
+        sources["inputs.bandwidth_bytes_per_s"] = test.source
+    elif gpu is not None:
         found = peaks.find(gpu)
         if found is None:
             near = peaks.similar(gpu)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phasetop import bandwidth_file
 from phasetop.amounts import read_bandwidth, read_flops, read_parameters, read_share, several
 from phasetop.cli import main
 from phasetop.faults import UsageError
@@ -197,6 +198,15 @@ def test_what_cannot_be(capsys: pytest.CaptureFixture[str], argv: tuple[str, ...
     assert error.count("\n") <= 2
     for word in words:
         assert word in error
+
+
+def test_this_cpu_as_it_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "phasetop doctor --measure-bandwidth" in refused(capsys, "--params", "1B", "--gpu", "this")
+    bandwidth_file.keep(bandwidth_file.ReadTest("EPYC", 2, 2, 48, 20e9, 15e9, 10e9, "2026-11-30"))
+    found = said(capsys, "--params", "1B", "--gpu", "this")
+    assert (found["inputs"]["gpu"], found["inputs"]["bandwidth_bytes_per_s"]) == ("EPYC", 20e9)
+    assert found["decode"]["tok_per_s"] == 10
+    assert found["sources"]["inputs.bandwidth_bytes_per_s"].startswith("estimate: read test of 2026-11-30")
 
 
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
