@@ -62,6 +62,8 @@ def test_the_narrowest_group_of_version_2_counts(tmp_path: Path) -> None:
     assert throttled_ns(limits.throttle_file) == 1_234_567_000
     assert limits.memory_folder == tmp_path / V2 / "user.slice"
     assert limits_of(43, tmp_path).cores is None
+    write(tmp_path, {f"{V2}/user.slice/cpu.max": "120000 100000\n"})
+    assert limits_of(42, tmp_path).cores == 1.2  # now the one above is narrower
 
 
 def test_version_1(tmp_path: Path) -> None:

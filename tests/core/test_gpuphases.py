@@ -125,6 +125,9 @@ def test_a_bit_that_is_always_set_is_no_throttling(session_of: Build) -> None:
     flags = [smp(0, 90, throttle=1 + 4), smp(90, 800, throttle=4 + 32), smp(800, 900, throttle=1 + 4)]
     (gpu,), _ = gpus(session_of, *card(), *REQUEST, *flags)
     assert gpu.phases["decode"].throttled == ["thermal (driver)"]
+    flags[2] = smp(800, 900, throttle=1)  # once at rest without it: it was no constant
+    (gpu,), _ = gpus(session_of, *card(), *REQUEST, *flags)
+    assert gpu.phases["decode"].throttled == ["power cap", "thermal (driver)"]
 
 
 def test_what_is_read_once_a_second_stands_for_a_short_phase(session_of: Build) -> None:

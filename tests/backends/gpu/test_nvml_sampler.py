@@ -139,9 +139,11 @@ def test_a_hang_ends_only_the_child(fake: FakeNvml, sampled: Callable[..., Sampl
     one.until(lambda session: values(session, "sm_percent"))
     fake.set({"hang.nvmlDeviceGetPowerUsage": 1, "hang.nvmlDeviceGetFieldValues": 1})
     one.until(lambda session: "gpu-silent" in codes(session))
-    fake.set({"hang.nvmlDeviceGetPowerUsage": None, "hang.nvmlDeviceGetFieldValues": None})
+    fake.set({"hang.nvmlDeviceGetPowerUsage": None, "hang.nvmlDeviceGetFieldValues": None, "energy.mj": -1e9})
     before = len(values(load(one.file), "sm_percent"))
+    counted = len(values(load(one.file), "energy_uj"))
     one.until(lambda session: len(values(session, "sm_percent")) > before)
+    one.until(lambda session: len(values(session, "energy_uj")) > counted + 1)  # the driver began to count anew
     session = one.close()
     assert set(session.devices) == {1}  # found again by its UUID
     assert len([s for s in session.samples.values() if (info := s.info.at()) and info.name == "sm_percent"]) == 1
