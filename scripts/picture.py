@@ -54,13 +54,12 @@ def runs(row: Any, columns: int) -> Iterator[tuple[int, str, Any]]:
 def svg(screen: pyte.Screen) -> str:
     """The screen as SVG, a row of text a line, every run at its column."""
     width, height = screen.columns * CELL_W + 16, screen.lines * CELL_H + 16
+    size = f'viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}"'
+    font = f'font-family="ui-monospace, \'DejaVu Sans Mono\', Menlo, Consolas, monospace" font-size="{FONT}"'
     out = [
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}">'
-            f'<rect width="100%" height="100%" rx="6" fill="{GROUND}"/>'
-            f'<g transform="translate(8,8)" font-family="ui-monospace, \'DejaVu Sans Mono\', Menlo, Consolas, monospace" '
-            f'font-size="{FONT}" xml:space="preserve">'
-        )
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
+        f'<rect width="100%" height="100%" rx="6" fill="{GROUND}"/>',
+        f'<g transform="translate(8,8)" {font} xml:space="preserve">',
     ]
     for y in range(screen.lines):
         for x, text, cell in runs(screen.buffer[y], screen.columns):
