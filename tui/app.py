@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import textual.constants
 from textual import events
-from textual.app import App, ComposeResult
 from textual.geometry import Offset
 
 from phasetop import editor
@@ -33,6 +32,7 @@ from phasetop.tui.failure import Failure
 from phasetop.tui.frame import Frame, FrameMaker
 from phasetop.tui.keys import Key, keys_of
 from phasetop.tui.layout import Layout, Rect, layout, tiles, zoomed
+from phasetop.tui.lean import App, ComposeResult
 from phasetop.tui.pacing import Pacer
 from phasetop.tui.painter import paint
 from phasetop.tui.remembering import Memory, remembered_theme

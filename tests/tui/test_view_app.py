@@ -188,7 +188,8 @@ def test_the_exit_status_of_a_failed_request() -> None:
 def test_the_view_loads_no_http_no_plots_and_no_collector() -> None:
     code = (
         "import sys, phasetop.tui.app; "
-        "print([m for m in ('httpx', 'httpcore', 'plotext', 'pynvml', 'phasetop.backends') if m in sys.modules])"
+        "names = ('httpx', 'httpcore', 'plotext', 'pynvml', 'phasetop.backends', 'textual.command', 'textual.widgets._input'); "
+        "print([m for m in names if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
