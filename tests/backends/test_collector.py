@@ -84,7 +84,7 @@ def test_a_session_in_order(collect: Collect, metronome: Beat) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="kernel receive stamps: Linux has them")
 def test_arrivals_are_when_the_tokens_came(collect: Collect, metronome: Beat) -> None:
-    """Every stamp lies after its sending, and (loopback, kernel stamps) hardly later for those whose sender was not held up."""
+    """Every stamp lies after its sending, and (loopback, kernel stamps) hardly later where the sender was not held up."""
     beat = metronome(rate=200, tokens=60, prefill_ms=5)
     one = collect(beat.url)
     one.ask()
