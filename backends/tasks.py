@@ -23,7 +23,7 @@ class Tasks:
     Args:
         recorder: where their progress goes.
         target: the session's server, if it has one.
-        api_key: for an Ollama that is not the session's server; insecure: likewise.
+        api_key: for an Ollama, where the session has no server that it was given for; insecure: likewise.
         found: called when the model came that the session's server lacked.
     """
 
@@ -99,7 +99,8 @@ class Tasks:
         try:
             endpoint = target.endpoint if target is not None and target.is_ollama else None
             if endpoint is None:
-                endpoint = Endpoint.open(ollama_address(), self._api_key, insecure=self._insecure)
+                key = self._api_key if target is None else None  # one given for another server is none of Ollama's business
+                endpoint = Endpoint.open(ollama_address(), key, insecure=self._insecure)
             pull(self._recorder, task, endpoint, model, cancelled, insecure=insecure or self._insecure)
         except PullError:
             return  # its task says so
