@@ -127,6 +127,8 @@ def _newest(session: Session) -> dict[str, ev.Finding]:
     return newest
 
 
+NOT_PLACES: Final = ("nvml",)
+"""Findings that are about the machine's counters, and no place to run a model."""
 _NAMES: Final = {"ollama": "Ollama", "embedded": "embedded"}
 
 
@@ -134,6 +136,8 @@ def looked_at(session: Session) -> tuple[Looked, ...]:
     """Where discovery looked, in its order, each with its newest answer."""
     rows = []
     for name, finding in _newest(session).items():
+        if name in NOT_PLACES:
+            continue
         key, _, does = (finding.todo or "").partition(" ")
         text = finding.text or ""
         if len(key) != 1:  # words for a shell, not a key

@@ -92,6 +92,11 @@ def test_where_the_model_is_missing_it_can_be_fetched_and_its_progress_is_told()
     assert looked_at(session)[0].text == "no route to host"
 
 
+def test_what_is_found_of_counters_is_no_place_to_look_for_models() -> None:
+    session = found(ev.Finding(t=1, name="nvml", state="broken", text="the NVIDIA driver is not loaded"))
+    assert looked_at(session) == ()
+
+
 def test_a_key_is_taken_from_the_finding_and_words_for_a_shell_are_none() -> None:
     session = found(
         ev.Finding(t=1, name="ollama", state="off", text="installed, but not running", todo="o starts it"),
