@@ -1,6 +1,6 @@
 """Writes the key tables of README.md, between their two marks, from the one table that the view uses.
 
-  python scripts/readme_keys.py
+python scripts/readme_keys.py
 """
 
 from __future__ import annotations
