@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from phasetop import events as ev
 from phasetop.backends.gpu_presence import amd_cards
-from phasetop.backends.nvml_use import family
+from phasetop.backends.nvml_use import family, process_of
 from phasetop.backends.recorder import Recorder
 
 _PERIOD_S: Final = 0.2
@@ -110,7 +112,7 @@ class AmdSampler:
         self._root = root
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="amdgpu", daemon=True)
-        self._process: tuple[int, int] | None = None
+        self._process: tuple[psutil.Process | None, int] | None = None
         self._last = 0
 
     def start(self) -> None:
@@ -119,7 +121,7 @@ class AmdSampler:
 
     def watch(self, pid: int, v: int) -> None:
         """The process whose GPUs are to be told."""
-        self._process = (pid, v)
+        self._process = (process_of(pid), v)
 
     def seen(self, events: Sequence[ev.Event]) -> None:
         """Nothing here hangs on the phases' borders."""
@@ -199,8 +201,8 @@ class AmdSampler:
     def _judge(self) -> None:
         if self._process is None:
             return
-        pid, v = self._process
-        used = devices_of(family(pid), self._root)
+        process, v = self._process
+        used = devices_of(family(process), self._root)
         for card in self._cards:
             users = None if used is None else [v] if card.pci in used else []
             if users is not None and users != card.used_by:

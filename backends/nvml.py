@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import psutil
 
 from phasetop import events as ev
 from phasetop.backends import nvml_lines as lines
 from phasetop.backends.gpu_presence import NVML_LIBRARY, UNKNOWN_FOLDERS, nvidia_is_here
-from phasetop.backends.nvml_use import Place, family, in_namespace, ruled_out
+from phasetop.backends.nvml_use import Place, family, in_namespace, process_of, ruled_out
 from phasetop.backends.recorder import Recorder
 
 CHILD: Final = "phasetop.backends.nvml_child"
@@ -93,7 +94,7 @@ class NvmlSampler:
         self._counted: dict[int, tuple[int, int]] = {}  # series → last raw value, what lies before it
         self._cost: int | None = None
         self._cost_t = 0
-        self._process: tuple[int, int] | None = None
+        self._process: tuple[psutil.Process | None, int] | None = None
         self._told: dict[str, int] = {}
         self._namespace = in_namespace()
 
@@ -103,7 +104,7 @@ class NvmlSampler:
 
     def watch(self, pid: int, v: int) -> None:
         """Tell from now on which GPUs the process ``pid`` of server ``v`` uses."""
-        self._process = (pid, v)
+        self._process = (process_of(pid), v)
         for card in list(self._cards.values()):
             self._judge(card)
 

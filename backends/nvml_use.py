@@ -66,10 +66,20 @@ def in_namespace(root: Path = Path("/")) -> bool:
         return False
 
 
-def family(pid: int) -> frozenset[int]:
-    """A process and its descendants; {} when it is gone."""
+def process_of(pid: int) -> psutil.Process | None:
+    """A process by its id and start time (an id is given again); None when it is gone."""
     try:
-        process = psutil.Process(pid)
+        return psutil.Process(pid)
+    except psutil.Error:
+        return None
+
+
+def family(process: psutil.Process | None) -> frozenset[int]:
+    """The ids of a process and its descendants; {} when it is gone, also where another has its id now."""
+    try:
+        if process is None or not process.is_running():
+            return frozenset()
+        pid = process.pid
         return frozenset((pid, *(child.pid for child in process.children(recursive=True))))
     except psutil.Error:
         return frozenset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from phasetop.backends.gpu_presence import nvidia_is_here
 from phasetop.backends.nvml import NvmlSampler
 from phasetop.backends.nvml_peaks import Peak, peak_of, slice_of
 from phasetop.backends.nvml_quantity import age_s
-from phasetop.backends.nvml_use import Place, in_namespace, ruled_out, visible
+from phasetop.backends.nvml_use import Place, family, in_namespace, process_of, ruled_out, visible
 from phasetop.backends.recorder import Recorder
 from phasetop.recording import load
 from phasetop.report import request_object, to_json
@@ -321,6 +322,18 @@ def test_what_can_be_ruled_out(tmp_path: Path) -> None:
     assert ruled_out([3], GPUS, tmp_path) == {FIRST, SECOND}
     assert ruled_out([1, 2], GPUS, tmp_path) == frozenset()  # what one cannot, another can
     assert ruled_out([9], GPUS, tmp_path) == frozenset()  # not ours to look at
+
+
+def test_an_id_that_is_given_again_is_another_process(spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = spawn([sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"], stdout=subprocess.PIPE)
+    process = process_of(child.pid)
+    assert family(process) == {child.pid}
+    assert child.pid in family(process_of(os.getpid()))
+    monkeypatch.setattr(psutil.Process, "is_running", lambda self: False)  # what psutil says where the start time differs
+    assert family(process) == frozenset()
+    child.kill()
+    child.wait()
+    assert family(process_of(child.pid)) == frozenset()
 
 
 def test_namespace(tmp_path: Path) -> None:
