@@ -132,9 +132,12 @@ def _id(entry: Entry) -> int | None:
 
 
 def _top(entry: Entry) -> list[Any] | None:
-    """The alternatives, flat: text, log-probability, text …; a token that is a part of a character shows as U+FFFD."""
+    """The alternatives, flat: text, log-probability, text …; a token that is a part of a character shows as U+FFFD.
+
+    Where one was asked for and it is the token itself, there is no alternative: the line says it all without (20 B less).
+    """
     found = entry.top_logprobs or entry.top_probs
-    if not found:
+    if not found or (len(found) == 1 and found[0].token == entry.token and _logp(found[0]) == _logp(entry)):
         return None
     flat: list[Any] = []
     for other in found:

@@ -214,13 +214,25 @@ def test_surrogates_and_bytes_that_are_no_utf8(gather: GatherFn) -> None:
         b'data: {"choices":[{"delta":{"content":"\\ud83d\\ude00"}}]}\n\n'
         b'data: {"choices":[{"delta":{"content":"x\xff\xfey"}}]}\n\n'
         b'data: {"choices":[{"delta":{"content":"z"},"logprobs":{"content":[{"token":"\\udfff","logprob":-Infinity,'
-        b'"top_logprobs":[{"token":"\\ud800","logprob":NaN}]}]},"finish_reason":"stop"}]}\n\n'
+        b'"top_logprobs":[{"token":"\\ud800b","logprob":NaN}]}]},"finish_reason":"stop"}]}\n\n'
     )
     found = gather(feed(body))
     assert found.text == "a\ufffd😀x\ufffd\ufffdyz"
     assert found.lines[-1].p is None
-    assert found.lines[-1].top == ["\ufffd", None]
+    assert found.lines[-1].top == ["\ufffdb", None]
     assert found.finish == ("stop", "eos")
+
+
+def test_one_alternative_that_is_the_token_itself_is_none(gather: GatherFn) -> None:
+    entry = {"token": "a", "logprob": -0.25, "top_logprobs": [{"token": "a", "logprob": -0.25}]}
+    other = {"token": "b", "logprob": -1.5, "top_logprobs": [{"token": "c", "logprob": -0.5}]}
+    chunks = [
+        {"choices": [{"delta": {"content": each["token"]}, "logprobs": {"content": [each]}}]} for each in (entry, other)
+    ]
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
+    first, second = gather(feed(body.encode())).lines[:2]
+    assert (first.p, first.top) == (-0.25, None)
+    assert (second.p, second.top) == (-1.5, ["c", -0.5])
 
 
 def test_keys_of_odd_types_cost_no_token(gather: GatherFn) -> None:
