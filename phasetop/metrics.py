@@ -7,7 +7,7 @@ What cannot be known is None, and `Measures.unknown` says why, keyed by the path
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,12 +18,13 @@ from phasetop.gpuphases import Gpu, gpu_phases
 from phasetop.hostphases import HOST_PHASES, HostPhase, HostPhaseName, host_phases
 from phasetop.phases import Band, Borders, Phase, Phases, borders, ms_to_ns
 from phasetop.rates import Gaps, Latency, Rates, latency, rates
-from phasetop.run_energy import Energy, run_energy
-from phasetop.run_roofline import Roofline, run_roofline
 from phasetop.session import LIVE, Run, Session
 from phasetop.tally import tally, timings_at
-from phasetop.verdict import Verdict
-from phasetop.verdict_of_run import verdict_of, why_none
+
+if TYPE_CHECKING:
+    from phasetop.run_energy import Energy
+    from phasetop.run_roofline import Roofline
+    from phasetop.verdict import Verdict
 
 __all__ = [
     "Band",
@@ -101,6 +102,12 @@ class Measures(Struct, frozen=True):
 
 def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     """All figures of ``run`` as of ``cursor`` (ns since the anchor)."""
+    # With llama.cpp's rules of caches and the verdict's: 25 ms, for which no first picture waits.
+    from phasetop.kv_figures import with_bytes
+    from phasetop.run_energy import run_energy
+    from phasetop.run_roofline import run_roofline
+    from phasetop.verdict_of_run import verdict_of, why_none
+
     lines = run.tokens.index(cursor)
     end = run.ends.items[0] if run.ends.items and run.ends.when[0] <= cursor else None
     seen = Seen(session, run, cursor, lines, tally(run.tokens, lines), timings_at(run.timings, cursor), end)
@@ -110,8 +117,6 @@ def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     speed = rates(seen, found, tokens, unknown, sources)
     times = latency(seen, found, tokens, unknown)
     prefill = prefill_progress(seen, tokens)
-    from phasetop.kv_figures import with_bytes  # with llama.cpp's rules: 12 ms, for which no first picture waits
-
     kv = with_bytes(seen, kv_use(seen, tokens, prefill, unknown, sources), speed.decode_per_s, unknown, sources)
     host = host_phases(session, run, cursor, found.phases, unknown)
     gpus = gpu_phases(session, run, cursor, found.phases, unknown, sources)
