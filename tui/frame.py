@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isnan
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from msgspec.structs import replace
 
@@ -35,11 +35,15 @@ from phasetop.tui.machine import Lane
 from phasetop.tui.pacing import AREAS_NS, MACHINE_NS, NUMBERS_NS, beat
 from phasetop.tui.page import NOTHING, Page, Picked, PromptText, Reply
 from phasetop.tui.search import Search
+from phasetop.tui.steady import Steady
 from phasetop.tui.tokenfacts import TokenFacts, token_facts
 from phasetop.tui.tokentext import drawable
 from phasetop.tui.tracing import Trace, Tracer, Window, window
 from phasetop.tui.view import View
 from phasetop.visible import harmless
+
+if TYPE_CHECKING:
+    from phasetop.verdict import Verdict
 
 State = Literal[
     "starting", "ready", "load", "queue", "waiting", "prefill", "decode", "done", "failed", "stopped"
@@ -81,6 +85,7 @@ class Frame:
     wide: bool = True  # the figures stand beside the text
     task: ev.Task | None = None  # what is fetched or made ready meanwhile
     ending: str | None = None  # the name of the token that ended the reply
+    verdict: Verdict | None = None  # what the headline says of the limit; None: it is not known
     reply: Reply | None = field(default=None, compare=False, repr=False)  # the text's rows, to find places in
 
     @property
@@ -100,6 +105,7 @@ class FrameMaker:
         self._measured: dict[int, tuple[tuple[int, int], Measures]] = {}
         self._failed: dict[str, Failure] = {}
         self._search: tuple[tuple[int, int, str], Search] | None = None
+        self._steady = Steady()
 
     def frame(self, cursor: int, layout: Layout, view: View) -> Frame:
         """The Frame as of ``cursor`` (ns since the anchor)."""
@@ -191,6 +197,7 @@ class FrameMaker:
             upto=upto,
             wide=layout.rail is not None,
             task=task,
+            verdict=self._part("verdict", lambda: self._steady.shown(session, run, measures, cursor), None),
             token=self._part("token", lambda: self._token(run, token, phases.start, view), None),
             hits=self._hits(upto),
             ending=self._part("text", lambda: _ending(session, run, cursor), None),

@@ -1,6 +1,6 @@
-"""Rows 2 to 4: which phase, how fast, and what is known about why. `words_of` makes the words, `paint` draws them.
+"""Rows 2 to 4: which phase, how fast, what limits it and why. `words_of` makes the words, `paint` draws them.
 
-Without a bandwidth to compare with, nothing here says what limits the model: only what is measured.
+Where no verdict says what the limit is, only what is measured stands here.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phasetop import events as ev
 from phasetop.figures import count, milliseconds, rate, seconds, share, size
@@ -32,6 +33,7 @@ CHIP: Final[dict[State, tuple[str, Role]]] = {
     "stopped": ("STOPPED", "ink"),
 }
 SENTENCE_X: Final = 27
+LIMIT_WIDTH: Final = 60
 
 
 class Words(Struct, frozen=True):
@@ -62,7 +64,7 @@ def words_of(frame: Frame) -> Words:
                 "", "", "sent; no token yet", "The server does not tell whether it loads, waits or reads the prompt."
             )
         case "prefill":
-            return _prefill(frame)
+            return _judged(frame, _prefill(frame))
         case "decode":
             number = "" if rates.last_second_per_s is None else rate(rates.last_second_per_s)
             made = "" if tokens.output is None else _tokens(tokens.output)
@@ -70,7 +72,7 @@ def words_of(frame: Frame) -> Words:
             limit = "the first tokens" if gaps.p50 is None else f"a {what} every {milliseconds(gaps.p50)} ms"
             if gaps.p50 and gaps.p95 and gaps.n >= 16 and gaps.p95 > 2 * gaps.p50:
                 limit += f", one in twenty over {milliseconds(gaps.p95)}"
-            return Words(number, made, limit, _machine_sentence(frame))
+            return _judged(frame, Words(number, made, limit, _machine_sentence(frame)))
         case "done":
             return Words(
                 "" if rates.decode_per_s is None else rate(rates.decode_per_s),
@@ -88,6 +90,13 @@ def words_of(frame: Frame) -> Words:
             made = _tokens(tokens.output) if tokens.output else ""
             number = "" if rates.decode_per_s is None else rate(rates.decode_per_s)
             return Words(number, made, "stopped before the end", _summary(frame) if tokens.output else "")
+
+
+def _judged(frame: Frame, facts: Words) -> Words:
+    """The verdict in the place of plain facts, where there is one."""
+    if frame.verdict is None:
+        return facts
+    return replace(facts, limit=_one_line(frame.verdict.limit), why=_one_line(frame.verdict.text))
 
 
 def _without_request(frame: Frame) -> Words:
@@ -157,6 +166,7 @@ def _ending(frame: Frame) -> str:
     measures = frame.measures
     assert measures is not None
     finish = measures.finish
+    verdict = _one_line(frame.verdict.text) if frame.verdict is not None else ""
     match finish.reason, finish.detail:
         case "length", "context":
             ended = "The context is full."
@@ -166,9 +176,11 @@ def _ending(frame: Frame) -> str:
             ended = "It ended with a tool call."
         case _, "stop-string":
             ended = "It ended at a stop string."
+        case _ if verdict:
+            return verdict
         case _:
             ended = "It ended by itself."
-    return ended + (" a or enter asks the next turn." if frame.view.steers else "")
+    return f"{ended} {verdict}" if verdict else ended + (" a or enter asks the next turn." if frame.view.steers else "")
 
 
 def _what_to_do(frame: Frame) -> str:
@@ -208,7 +220,9 @@ def _one_line(text: str) -> str:
 
 
 def shorten(sentence: str, width: int) -> str:
-    """A sentence that fits: its last clauses go first, whole ones (they are parted by ``;``), then its end."""
+    """What fits of a sentence, or of several: the last go first, then clauses (they are parted by ``;``), then its end."""
+    while text_width(sentence) > width and ". " in sentence:
+        sentence = sentence.rpartition(". ")[0] + "."
     while text_width(sentence) > width and ";" in sentence:
         sentence = sentence.rpartition(";")[0].rstrip() + "."
     return fit(sentence, width)
@@ -236,14 +250,24 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
         area.put(head + 1, 0, "tok/s", "soft")
     x, y = (1, 1) if layout.limit_below else (SENTENCE_X, 0)
     room = area.width - 1 - x
-    limit, why = words.limit, shorten(words.why, room)
-    if frame.state == "failed" and text_width(limit) > room:
-        limit, why = _in_two(limit, room)
-    area.put(x, y, fit(limit, room), "ink", None, "b")
     progress = running and _has_progress(frame)
+    free = layout.progress_row is not None and not progress  # the sentence may go on there
+    limit, why, more = words.limit, words.why, ""
+    if free and text_width(why) > room:
+        why, more = _in_two(why, room)
+        if more.endswith("…"):
+            why, more = _in_two(shorten(words.why, 2 * room - 12), room)
+    else:
+        why = shorten(why, room)
+    if frame.verdict is not None and running:
+        limit = fit(limit, LIMIT_WIDTH)
+    if frame.state == "failed" and text_width(limit) > room:
+        (limit, why), more = _in_two(limit, room), ""
+    area.put(x, y, fit(limit, room), "ink", None, "b")
     why_y = y + 1
     if layout.progress_row is not None:
         area.put(x, why_y, why, "soft")
+        area.put(x, layout.progress_row, more, "soft")
         if progress:
             _paint_progress(area.area(x, layout.progress_row, room, 1), frame)
     elif layout.why:

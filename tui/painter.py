@@ -13,7 +13,7 @@ from phasetop.tui.keys import Screen
 from phasetop.tui.layout import Layout, Rect
 
 _PARTS: Final[dict[str, tuple[str, ...]]] = {
-    "headline": ("figures",),
+    "headline": ("figures", "verdict"),
     "phases": ("trace",),
     "gap": ("trace",),
     "machine": ("machine",),
