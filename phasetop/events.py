@@ -394,6 +394,9 @@ class _Kind(msgspec.Struct):
     k: str = ""
 
 
+TOKEN_PREFIX: Final = b'{"k":"tok"'
+"""How a token's line begins where a writer of ours wrote it: others are told by their tag."""
+
 _encoder = msgspec.json.Encoder()
 _any_decoder = msgspec.json.Decoder(AnyEvent)
 _tok_decoder = msgspec.json.Decoder(Tok)
@@ -427,11 +430,19 @@ def decode_lean(line: bytes) -> AnyEvent | None:
     return _decode(line, _lean_tok_decoder)
 
 
+def decode_token(line: bytes) -> LeanTok | None:
+    """A line that begins with `TOKEN_PREFIX`, as `decode_lean` has it; None where it is no token after all."""
+    try:
+        return _lean_tok_decoder.decode(line) if len(line) <= MAX_READ_BYTES else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 def _decode(line: bytes, tok_decoder: msgspec.json.Decoder[Tok] | msgspec.json.Decoder[LeanTok]) -> AnyEvent | None:
     if len(line) > MAX_READ_BYTES:
         raise BadLine("longer than 32 MiB")
     try:
-        if line.startswith(b'{"k":"tok"'):
+        if line.startswith(TOKEN_PREFIX):
             return tok_decoder.decode(line)
         return _any_decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -68,16 +68,40 @@ class LineFeed:
             data = self._tail + data
         end = data.rfind(b"\n") + 1
         self._tail = data[end:]
-        taken = 0
         with _no_collections():
-            for line in data[:end].splitlines(keepends=True) if b"\r" not in data else _lines(data[:end]):
-                taken += 1
-                self._take(line)
+            lines = data[:end].splitlines(keepends=True) if b"\r" not in data else list(_lines(data[:end]))
+            self._take_all(lines)
         if len(self._tail) > ev.MAX_READ_BYTES:  # never let a hostile line fill the memory
             self._overlong = True
             self.offset += len(self._tail)
             self._tail = b""
-        return taken
+        return len(lines)
+
+    def _take_all(self, lines: list[bytes]) -> None:
+        """Take whole lines in order; tokens of one request that follow each other go in together."""
+        toks: list[ev.Tok] = []
+        places: list[tuple[int, int] | None] = []
+        decode, placed = ev.decode_token, self._placed
+        for line in lines:
+            if self._overlong or not line.startswith(ev.TOKEN_PREFIX) or (tok := decode(line)) is None:
+                self._flush(toks, places)
+                self._take(line)
+                continue
+            if toks and tok.r != toks[-1].r:
+                self._flush(toks, places)
+            size = len(line)
+            places.append((self.offset, size) if placed and (tok.top or isinstance(tok.x, list)) else None)
+            toks.append(tok)
+            self.offset += size
+        self._flush(toks, places)
+
+    def _flush(self, toks: list[ev.Tok], places: list[tuple[int, int] | None]) -> None:
+        if toks:
+            if self.session.hello is None:
+                check_hello(toks[0])
+            self.session.apply_tokens(toks[0].r, toks, places)
+            toks.clear()
+            places.clear()
 
     def _take(self, line: bytes) -> None:
         where, size = self.offset, len(line)

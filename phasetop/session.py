@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from base64 import b64decode
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Final, Generic, TypeVar
 
@@ -162,52 +163,68 @@ class Tokens:
 
     def append(self, tok: ev.Tok, where: tuple[int, int] | None = None) -> None:
         """Take one line; ``where`` is its (offset, length) in the file, kept when it holds more than the columns do."""
-        stamps = self.t
-        i, t, n, x = len(stamps), tok.t, tok.n, tok.x
-        count = self.count[-1] if i else 0
-        if i and t < stamps[-1]:  # the writer clamps; a file that somebody made may not
-            t = stamps[-1]
-        if n is UNSET:
-            n = len(x) if isinstance(x, list) else 1
-            self.n.append(n)
-        elif n is None:
-            if self.uncounted < 0:
-                self.uncounted = i
-            self.n.append(-1)
-            n = 1
-        else:
-            self.n.append(n)
-        channel = CHANNEL_NUMBERS.get(tok.c, ANSWER)
-        gap, step = NO_GAP, USUAL
-        if n:
-            last_t = self._last_t
-            if t == last_t:
-                step = self.step[-1]
-            elif last_t >= 0:
-                gap = t - last_t
-                step = self._pace.grade(gap, tool=channel == TOOL)
-                if step == STALL:
-                    self.stalls.append(i)
+        self.extend((tok,), (where,))
+
+    def extend(self, toks: Sequence[ev.Tok], places: Iterable[tuple[int, int] | None]) -> None:
+        """Take lines in their order, each with its (offset, length) in the file where that is known.
+
+        The one way in, for a token that just came and for a recording of 100,000: everything is bound once a call.
+        """
+        stamps, counts, steps, stalls, detail = self.t, self.count, self.step, self.stalls, self.detail
+        add_t, add_n, add_count, add_channel = stamps.append, self.n.append, counts.append, self.channel.append
+        add_gap, add_step, add_text = self.gap_ns.append, steps.append, self.text.append
+        add_logp, add_id, grade, channels = self.logp.append, self.ids.append, self._pace.grade, CHANNEL_NUMBERS
+        i, last_t = len(stamps), self._last_t
+        newest = stamps[-1] if i else 0
+        count = counts[-1] if i else 0
+        for tok, where in zip(toks, places, strict=True):
+            t, n, x = tok.t, tok.n, tok.x
+            pieces = isinstance(x, list)
+            if t < newest:  # the writer clamps; a file that somebody made may not
+                t = newest
+            if n is UNSET:
+                n = len(x) if pieces else 1  # type: ignore[arg-type]
+                add_n(n)
+            elif n is None:
+                if self.uncounted < 0:
+                    self.uncounted = i
+                add_n(-1)
+                n = 1
             else:
-                self.first = i
-            self._last_t = t
-        stamps.append(t)
-        self.count.append(count + n)
-        self.channel.append(channel)
-        self.gap_ns.append(gap)
-        self.step.append(step)
-        b = tok.b
-        if b is not None or isinstance(x, list):
-            self._append_pieces(i, tok)
-        else:
-            p, token_id = tok.p, tok.i
-            self.text.append(x)
-            self.logp.append(p if isinstance(p, float) else NAN)
-            self.ids.append(token_id if isinstance(token_id, int) else -1)
-        if where is not None and (tok.top or isinstance(x, list)):
-            self.detail.add(i, where)
-        if tok.tool is not None:
-            self.tool[i] = tok.tool
+                add_n(n)
+            channel = channels.get(tok.c, ANSWER)
+            gap, step = NO_GAP, USUAL
+            if n:
+                if t == last_t:
+                    step = steps[-1]
+                elif last_t >= 0:
+                    gap = t - last_t
+                    step = grade(gap, tool=channel == TOOL)
+                    if step == STALL:
+                        stalls.append(i)
+                else:
+                    self.first = i
+                last_t = t
+            newest = t
+            count += n
+            add_t(t)
+            add_count(count)
+            add_channel(channel)
+            add_gap(gap)
+            add_step(step)
+            if pieces or tok.b is not None:
+                self._append_pieces(i, tok)
+            else:
+                p, token_id = tok.p, tok.i
+                add_text(x)  # type: ignore[arg-type]
+                add_logp(p if isinstance(p, float) else NAN)
+                add_id(token_id if isinstance(token_id, int) else -1)
+            if where is not None and (pieces or tok.top):
+                detail.add(i, where)
+            if tok.tool is not None:
+                self.tool[i] = tok.tool
+            i += 1
+        self._last_t = last_t
 
     def _append_pieces(self, i: int, tok: ev.Tok) -> None:
         """Several tokens in one line, or bytes: one text, or all the line's bytes where they are no whole UTF-8."""
@@ -307,10 +324,7 @@ class Session:
         if event.t > self.last_t:
             self.last_t = event.t
         if isinstance(event, ev.Tok):
-            run = self.runs.get(event.r)
-            if run is None:
-                run = self.run(event.r)
-            run.tokens.append(event, where)
+            self.run(event.r).tokens.append(event, where)
             return
         match event:
             case ev.Smp():
@@ -355,6 +369,12 @@ class Session:
                 self.findings.add(event)
             case ev.Control():
                 self.controls.add(event)
+
+    def apply_tokens(self, r: int, toks: Sequence[ev.Tok], places: Sequence[tuple[int, int] | None]) -> None:
+        """Take many `tok` lines of one request at once; the same as `apply` for each."""
+        self.lines += len(toks)
+        self.last_t = max(self.last_t, max(tok.t for tok in toks))
+        self.run(r).tokens.extend(toks, places)
 
     def _take_samples(self, event: ev.Smp) -> None:
         if event.phase is not None:
