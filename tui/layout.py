@@ -45,6 +45,22 @@ class Rect(Struct, frozen=True):
         return self.x + self.width
 
 
+class RailRows(Struct, frozen=True):
+    """Where the parts of the rail begin, below one another: figures (``gap``: with the gap), one token, KV."""
+
+    gap: bool
+    token: int | None  # None: there is no room for it
+    kv: int
+
+
+def rail_rows(height: int) -> RailRows:
+    """The parts of a rail of so many rows; the gap, which the trace shows too, goes first, then one token."""
+    if height < 12:
+        return RailRows(True, None, 5)
+    figures = 4 if height >= 15 else 3
+    return RailRows(figures == 4, figures + 1, figures + 5)
+
+
 Lane = Literal["phases", "gap", "machine", "ruler"]
 Pane = Literal["trace", "text", "figures", "kv", "machine"]
 """The panes that can be focused and zoomed."""
@@ -324,7 +340,8 @@ def pane_at(plan: Layout, x: int, y: int) -> Pane | None:
     if within(plan.text):
         return "text"
     if plan.rail is not None and within(plan.rail):
-        return "kv" if plan.rail.y + 5 <= y < plan.rail.y + 9 else "figures"
+        kv = plan.rail.y + rail_rows(plan.rail.height).kv
+        return "kv" if kv <= y < kv + 4 else "figures"
     if plan.block is not None and within(plan.block):
         return "kv" if y >= plan.block.y + 3 else "figures"
     if plan.strip is not None and within(plan.strip):

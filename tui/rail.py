@@ -6,9 +6,10 @@ from msgspec import Struct
 
 from phasetop.figures import UNKNOWN, count, milliseconds, rate, seconds
 from phasetop.pace import GAP_LIMITS, USUAL
-from phasetop.tui import kvgauge
+from phasetop.tui import kvgauge, onetoken
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.frame import Frame
+from phasetop.tui.layout import rail_rows
 from phasetop.tui.theme import GAP_ROLES
 
 
@@ -101,6 +102,15 @@ def _server(frame: Frame) -> list[Figure]:
     return []
 
 
+def _one_token(frame: Frame) -> list[Figure]:
+    """The time of a step and its floor, where that is known."""
+    token = frame.measures.roofline.token if frame.measures is not None else None
+    if token is None:
+        return []
+    number = milliseconds((token.floor_s + token.rest_s) * 1e9, fine=True)
+    return [Figure("one token", number, f"ms, floor {milliseconds(token.floor_s * 1e9, fine=True)}", "")]
+
+
 def _paint_figure(area: Area, y: int, figure: Figure, *, focused: bool = False) -> None:
     area.label(0, y, figure.name, focused=focused)
     area.right(17, y, figure.number)
@@ -110,11 +120,12 @@ def _paint_figure(area: Area, y: int, figure: Figure, *, focused: bool = False) 
 
 def paint(area: Area, frame: Frame, *, time_by_gap: bool = True) -> None:
     """The rail beside the text."""
-    y = 0
-    for figure in figures_of(frame):
+    rows = rail_rows(area.height)
+    for y, figure in enumerate(figures_of(frame)[: 4 if rows.gap else 3]):
         _paint_figure(area, y, figure, focused=y == 0 and frame.view.focus == "figures")
-        y += 1
-    y += 1
+    if rows.token is not None:
+        onetoken.paint_block(area.area(0, rows.token, area.width, onetoken.ROWS), frame)
+    y = rows.kv
     if area.height >= y + 4:
         y += kvgauge.paint_block(area.area(0, y, area.width, area.height - y), frame) + 1
     for figure in _server(frame):
@@ -147,7 +158,7 @@ def paint_strip(area: Area, frame: Frame) -> None:
     kvgauge.paint_row(area.area(0, 0, area.width, 1), frame)
     first, prefill, decode, _ = figures_of(frame)
     x, room = 1, area.width - 1
-    for figure in (first, prefill, decode, *_server(frame)):
+    for figure in (first, prefill, decode, *_server(frame), *_one_token(frame)):
         width = len(figure.name) + len(figure.number) + len(figure.unit) + 2
         if x + width > room:
             break

@@ -134,7 +134,7 @@ def test_w_sweeps() -> None:
         (3, 13, "machine"),
         (20, 25, "text"),
         (85, 19, "figures"),
-        (85, 25, "kv"),
+        (85, 28, "kv"),
         (5, 0, None),
     ],
 )
