@@ -31,7 +31,7 @@ from phasetop.tui.facts import (
 from phasetop.tui.failure import Failure
 from phasetop.tui.lanes import SECOND_NS, Axis
 from phasetop.tui.layout import MARGIN, Layout
-from phasetop.tui.machine import Lane
+from phasetop.tui.machine import Lane, Worked
 from phasetop.tui.pacing import AREAS_NS, MACHINE_NS, NUMBERS_NS, beat
 from phasetop.tui.page import NOTHING, Page, Picked, PromptText, Reply
 from phasetop.tui.search import Search
@@ -167,7 +167,7 @@ class FrameMaker:
             trace = self._part("trace", lambda: self._trace(run, measures, phases, shown, upto, layout, token), None)
         if layout.header is not None:  # its figures stand elsewhere, too
             server, areas = session.server_of(run, cursor), phases.end
-            of = server.v if server else None
+            of = Worked(run, measures, upto, server.v if server else None)
             at = areas if phases.running is None else beat(cursor, MACHINE_NS)
             lanes = self._part("machine", lambda: self._tracer.lanes(session, shown, at, areas, of), ())
         kind: Literal["prompt", "reply"] = "reply" if upto else "prompt"

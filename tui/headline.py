@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phasetop import events as ev
-from phasetop.figures import count, milliseconds, rate, seconds, share, size
+from phasetop.figures import UNKNOWN, count, milliseconds, rate, seconds, share, size
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.frame import RUNNING, Frame, State
 from phasetop.tui.kvgauge import about
@@ -197,12 +197,13 @@ def _machine_sentence(frame: Frame) -> str:
     """What the machine does meanwhile, in a sentence of measured figures."""
     parts = []
     for lane in frame.lanes:
-        if lane.number == "—" or lane.stale:
-            continue
-        if lane.label == "CPU":
+        known = lane.number != UNKNOWN and not lane.stale
+        if known and lane.label == "CPU":
             parts.append(f"{lane.number} {lane.full} cores busy" if lane.full else f"{lane.number} cores busy")
-        elif lane.note.startswith("RSS"):
-            parts.append(f"the server holds {lane.note[4:]}")
+        elif known and lane.label in ("SM", "GPU busy"):
+            parts.append(f"GPU busy {lane.number} %")
+        if lane.held and not lane.stale:
+            parts.append(f"the server holds {lane.held}")
     measures = frame.measures
     if measures is not None and measures.kv.tokens is not None:
         parts.append(f"{count(measures.kv.tokens)} tokens in its cache")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isnan
+from statistics import fmean as mean
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from phasetop.figures import memory
-from phasetop.session import Samples, Session
+from phasetop.figures import memory, share, size
+from phasetop.metrics import Measures
+from phasetop.session import Run, Samples, Session, Tokens, Versions
 from phasetop.tui.lanes import SECOND_NS, Axis, LevelLane
 
+GPM: Final = "GPM"
 STALE_NS: Final = 2 * SECOND_NS
 """A figure whose newest sample is older than this is stale."""
 
@@ -28,6 +32,25 @@ class Lane(Struct, frozen=True):
     note: str  # the reason, where the number is a dash
     stale: bool = False
     source: str = ""  # who measures it
+    held: str = ""  # what the server occupies, on the lane of memory
+
+
+class _Now(Struct, frozen=True):
+    """What is shown, and as of when."""
+
+    session: Session
+    axis: Axis
+    at: int
+    areas: int
+
+    def series(self, name: str, *, d: int = 0, v: int | None = None) -> Samples | None:
+        """A metric of a device, or of a server."""
+        return self.session.series(name, d=d, v=v, cursor=self.areas)
+
+    def source(self, samples: Samples | None) -> str:
+        """Who measures it."""
+        told = samples.info.at(self.areas) if samples is not None else None
+        return told.source or "" if told is not None else ""
 
 
 class _Reading(Struct, frozen=True):
@@ -37,67 +60,186 @@ class _Reading(Struct, frozen=True):
     age_ns: int
 
 
+class Worked(Struct, frozen=True):
+    """The request whose machine is shown: its figures, and how many of its token lines."""
+
+    run: Run
+    measures: Measures
+    upto: int
+    server: int | None
+
+
 class Machine:
     """Keeps the lanes of a session up as samples come."""
 
-    __slots__ = ("_lanes",)
+    __slots__ = ("_lanes", "_pace")
 
     def __init__(self) -> None:
         self._lanes: dict[str, LevelLane] = {}
+        self._pace = (-1, TokenRate())
 
-    def lanes(self, session: Session, axis: Axis, at: int, areas: int, server: int | None) -> tuple[Lane, ...]:
-        """The lanes: areas up to the moment ``areas``, figures of the second before ``at``; ``server``: whose."""
-        return (self._cpu(session, axis, at, areas, server), self._memory(session, axis, at, areas, server))
+    def lanes(self, session: Session, axis: Axis, at: int, areas: int, of: Worked | None) -> tuple[Lane, ...]:
+        """The two lanes of what worked: areas up to the moment ``areas``, figures of the second before ``at``.
 
-    def _cpu(self, session: Session, axis: Axis, at: int, areas: int, server: int | None) -> Lane:
-        host = session.hello.host if session.hello else None
+        On GPUs how busy they are and their memory, in part on the CPU, too: GPU and CPU. On the CPU alone its cores, and
+        what flows from memory where that is known, else how much of it is occupied.
+        """
+        now = _Now(session, axis, at, areas)
+        server = of.server if of is not None else None
+        ran = of.measures.roofline.ran if of is not None else None
+        gpus = [d for d in sorted(session.devices) if d] if ran is None else [gpu.d for gpu in ran.gpus]
+        if gpus:
+            partly = ran is not None and ran.offload is not None and ran.offload.is_partial
+            other = self._cpu(now, server) if partly else self._dram(now, gpus, of)
+            found = (self._busy(now, gpus), other)
+        else:
+            found = (self._cpu(now, server), self._flow(now, of) or self._memory(now, server))
+        held = read(session.series("server_rss_bytes", v=server, cursor=areas), at).value
+        return found if held is None else (found[0], replace(found[1], held=" ".join(memory(held))))
+
+    def _cpu(self, now: _Now, server: int | None) -> Lane:
+        host = now.session.hello.host if now.session.hello else None
         cores = (host.cpu_quota_cores or host.cores) if host else None
-        machine = session.series("cpu_cores_used", cursor=areas)
-        own = session.series("server_cpu_cores", v=server, cursor=areas)
+        machine, own = now.series("cpu_cores_used"), now.series("server_cpu_cores", v=server)
         shown = machine or own
-        used, mine = read(shown, at), read(own, at).value
+        mine = read(own, now.at).value
         note = f"server {mine:.2f}" if mine is not None and machine is not None else ""
         return self._lane(
-            "CPU", f"of {cores:g}" if cores else "", shown, cores, axis, areas, used, lambda v: (f"{v:.2f}", "cores"), note
+            "CPU", f"of {cores:g}" if cores else "", [shown], cores, now, lambda v: (f"{v:.2f}", "cores"), note
         )
 
-    def _memory(self, session: Session, axis: Axis, at: int, areas: int, server: int | None) -> Lane:
-        host = session.hello.host if session.hello else None
+    def _memory(self, now: _Now, server: int | None) -> Lane:
+        host = now.session.hello.host if now.session.hello else None
         total = (host.memory_limit_bytes or host.ram_bytes) if host else None
-        machine = session.series("memory_used_bytes", cursor=areas)
-        own = session.series("server_rss_bytes", v=server, cursor=areas)
-        shown = machine or own
-        used, mine = read(shown, at), read(own, at).value
+        machine, own = now.series("memory_used_bytes"), now.series("server_rss_bytes", v=server)
+        mine = read(own, now.at).value
         note = " ".join(("RSS", *memory(mine))) if mine is not None and machine is not None else ""
-        return self._lane("memory", "of RAM" if total else "", shown, total, axis, areas, used, memory, note)
+        return self._lane("memory", "of RAM" if total else "", [machine or own], total, now, memory, note)
+
+    def _busy(self, now: _Now, gpus: Sequence[int]) -> Lane:
+        """How busy the GPUs are, of several the mean."""
+        samples = [now.series("sm_percent", d=d) for d in gpus]
+        source = now.source(samples[0])
+        label, full = ("SM", "of peak") if source == GPM else ("GPU busy", "of time")
+        return self._lane(label, full, samples, 100, now, lambda v: (f"{v:.0f}", "%"), source + _of_several(gpus))
+
+    def _dram(self, now: _Now, gpus: Sequence[int], of: Worked | None) -> Lane:
+        """The GPUs' memory: measured, else by what decode reads, else at most as busy as its controller is."""
+        peaks = {gpu.d: gpu.peak_bandwidth_bytes_per_s for gpu in of.measures.gpus} if of is not None else {}
+        tops = [peaks.get(d) for d in gpus]
+        peak = sum(top for top in tops if top) if all(tops) else None
+        dram = [now.series("dram_percent", d=d) for d in gpus]
+        control = [now.series("memory_busy_percent", d=d) for d in gpus]
+        if all(read(each, now.at).value is not None for each in dram):
+            percent = mean([read(each, now.at).value or 0.0 for each in dram])
+            note = (f"{percent:.0f} % " if peak else "") + now.source(dram[0]) + _of_several(gpus)
+            return self._lane("DRAM", "of peak", dram, 100, now, lambda v: _flowing(v, peak), note)
+        if (flow := self._flow(now, of)) is not None:
+            known = self._levels("control", control, 100, now)
+            return replace(flow, levels=tuple(a if a is not None else b for a, b in zip(flow.levels, known, strict=True)))
+        if any(each is not None for each in control):
+            note = "mem-ctrl" + _of_several(gpus)
+            return self._lane("memory", "of peak", control, 100, now, lambda v: _flowing(v, peak, "≤ "), note)
+        return self._lane("memory", "of peak", dram, 100, now, lambda v: _flowing(v, peak), "")
+
+    def _flow(self, now: _Now, of: Worked | None) -> Lane | None:
+        """What decode reads from memory: its bytes a token times the rate; None where that is not known."""
+        roofline = of.measures.roofline if of is not None else None
+        if of is None or roofline is None or roofline.read_bytes_per_s is None:
+            return None
+        levels: tuple[float | None, ...] = (None,) * now.axis.columns
+        peak, each = roofline.peak_bytes_per_s, roofline.decode_bytes_per_token
+        if peak and each and now.axis.columns:
+            if self._pace[0] != of.run.r:
+                self._pace = (of.run.r, TokenRate())
+            rates = self._pace[1].update(of.run.tokens, of.upto, now.axis, now.areas)
+            levels = tuple(None if rate is None else min(1.0, rate * each / peak) for rate in rates)
+        number, unit = size(roofline.read_bytes_per_s).split()
+        note = "est." if roofline.mbu is None else f"{share(roofline.mbu)} est."
+        full = "of peak" if peak else ""
+        return Lane("memory", full, levels, number, f"{unit}/s", note, source="estimate: bytes a token × tokens a second")
+
+    def _levels(self, key: str, samples: Sequence[Samples | None], top: float | None, now: _Now) -> tuple[float | None, ...]:
+        """A level from 0 to 1 a column, of several series the mean where all have one."""
+        if not top or not now.axis.columns or any(each is None for each in samples):
+            return (None,) * now.axis.columns
+        many = [
+            self._lanes.setdefault(f"{key} {i}", LevelLane()).update(each, now.axis, now.areas)
+            for i, each in enumerate(samples)
+            if each is not None
+        ]
+        made: list[float | None] = []
+        for column in zip(*many, strict=True):
+            known = [value for value in column if value is not None]
+            made.append(min(1.0, max(0.0, mean(known) / top)) if len(known) == len(column) else None)
+        return tuple(made)
 
     def _lane(
         self,
         label: str,
         full: str,
-        samples: Samples | None,
+        samples: Sequence[Samples | None],
         top: float | None,
-        axis: Axis,
-        areas: int,
-        reading: _Reading,
+        now: _Now,
         words: Callable[[float], tuple[str, str]],
         note: str,
     ) -> Lane:
-        levels: tuple[float | None, ...] = (None,) * axis.columns
-        if samples is not None and top and axis.columns:
-            lane = self._lanes.setdefault(label, LevelLane())
-            levels = tuple(
-                None if each is None else min(1.0, max(0.0, each / top)) for each in lane.update(samples, axis, areas)
-            )
-        told = samples.info.at(areas) if samples is not None else None
+        levels = self._levels(label, samples, top, now)
+        told = samples[0].info.at(now.areas) if samples[0] is not None else None
         source = told.source or "" if told is not None else ""
-        if reading.value is None:
+        readings = [read(each, now.at) for each in samples]
+        values = [reading.value for reading in readings if reading.value is not None]
+        if len(values) < len(readings):
             why = told.off if told is not None and told.off else "no samples"
             return Lane(label, full, levels, "—", "", why, source=source)
-        number, unit = words(reading.value)
-        if reading.age_ns > STALE_NS:
-            return Lane(label, full, levels, number, unit, f"{reading.age_ns // SECOND_NS} s ago", True, source)
+        number, unit = words(mean(values))
+        age_ns = max(reading.age_ns for reading in readings)
+        if age_ns > STALE_NS:
+            return Lane(label, full, levels, number, unit, f"{age_ns // SECOND_NS} s ago", True, source)
         return Lane(label, full, levels, number, unit, note, source=source)
+
+
+class TokenRate:
+    """How many tokens a second came, one value a column: each gap counts for the time that it took."""
+
+    __slots__ = ("_lane", "_samples", "_upto")
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lane = LevelLane()
+        self._samples = Samples(Versions())
+        self._upto = 0
+
+    def update(self, tokens: Tokens, upto: int, axis: Axis, cursor: int) -> tuple[float | None, ...]:
+        """Of the first ``upto`` token lines; adds what is new, begins again where there are fewer."""
+        if upto < self._upto:
+            self._begin()
+        samples, i = self._samples, self._upto
+        while i < upto:
+            end = i + 1
+            while end < upto and tokens.t[end] == tokens.t[i]:
+                end += 1
+            if i and (gap := tokens.gap_ns[i]) > 0:
+                samples.t0.append(tokens.t[i] - gap)
+                samples.t.append(tokens.t[i])
+                samples.value.append((tokens.count[end - 1] - tokens.count[i - 1]) * SECOND_NS / gap)
+            i = end
+        self._upto = upto
+        return self._lane.update(samples, axis, cursor)
+
+
+def _flowing(percent: float, peak: float | None, at_most: str = "") -> tuple[str, str]:
+    """A share of the peak as bytes a second, where the peak is known."""
+    if peak is None:
+        return f"{at_most}{percent:.0f}", "%"
+    number, unit = size(percent / 100 * peak).split()
+    return at_most + number, f"{unit}/s"
+
+
+def _of_several(gpus: Sequence[int]) -> str:
+    return f", {len(gpus)} GPUs" if len(gpus) > 1 else ""
 
 
 def read(samples: Samples | None, at: int) -> _Reading:

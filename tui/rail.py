@@ -96,8 +96,8 @@ def _expected(frame: Frame) -> str:
 def _server(frame: Frame) -> list[Figure]:
     """The server's memory, as its lane has it."""
     for lane in frame.lanes:
-        if lane.note.startswith("RSS "):
-            number, _, unit = lane.note[4:].partition(" ")
+        if lane.held:
+            number, _, unit = lane.held.partition(" ")
             return [Figure("RSS", number, unit, "of the server")]
     return []
 

@@ -31,7 +31,7 @@ from phasetop.tui.lanes import (
     place_bands,
     place_stalls,
 )
-from phasetop.tui.machine import Lane, Machine
+from phasetop.tui.machine import Lane, Machine, Worked
 
 SWEEP_NS: Final = 10 * SECOND_NS
 """A swept trace shows so much."""
@@ -93,12 +93,12 @@ class Tracer:
         """By step 1 to 7: how many gaps of a request's first ``upto`` token lines, and their sum in ns."""
         return self._tallies.setdefault(run.r, GapTally()).update(run.tokens, upto)
 
-    def lanes(self, session: Session, shown: Window, at: int, areas: int, server: int | None) -> tuple[Lane, ...]:
-        """The machine's lanes: areas up to the moment ``areas``, figures of the second before ``at``; ``server``: whose."""
-        new = self._machines[0].lanes(session, shown.axis, at, areas, server)
+    def lanes(self, session: Session, shown: Window, at: int, areas: int, of: Worked | None) -> tuple[Lane, ...]:
+        """The machine's lanes: areas up to the moment ``areas``, figures of the second before ``at``; of what worked."""
+        new = self._machines[0].lanes(session, shown.axis, at, areas, of)
         if shown.before is None or shown.pen is None:
             return new
-        old = self._machines[1].lanes(session, shown.before, at, areas, server)
+        old = self._machines[1].lanes(session, shown.before, at, areas, of)
         pen = shown.pen
         return tuple(
             replace(lane, levels=(*lane.levels[: pen + 1], None, *left.levels[pen + 2 :])[: shown.axis.columns])

@@ -1,0 +1,144 @@
+"""The machine's lanes where a GPU works, and what flows from memory where that is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from phasetop import events as ev
+from phasetop.session import Session
+from phasetop.tui import explain
+from phasetop.tui.cells import Canvas
+from phasetop.tui.frame import Frame, FrameMaker
+from phasetop.tui.headline import words_of
+from phasetop.tui.layout import layout
+from phasetop.tui.machine import Lane, TokenRate
+from phasetop.tui.painter import paint
+from phasetop.tui.theme import Look
+from phasetop.tui.view import View
+from tests.tui.cards import Counters, counted, on_a_card, on_a_cpu, with_weights
+from tests.tui.fabricate import MS, S, Turn, ask, session_of
+from tests.tui.test_snapshots import compare
+
+TURN = Turn(tokens=500, gap_ms=8.3, stall_at=400)
+
+
+def frame_of(session: Session, at: int) -> Frame:
+    plan = layout(120, 36)
+    assert plan is not None
+    return FrameMaker(session).frame(at, plan, View(steers=True))
+
+
+def lanes_of(session: Session, at: int) -> tuple[Lane, Lane]:
+    first, second = frame_of(session, at).lanes
+    return first, second
+
+
+@pytest.mark.parametrize(("name", "counters"), [("card-nvml-120x36", "NVML"), ("card-gpm-120x36", "GPM")])
+def test_the_view_of_a_gpu(name: str, counters: Counters) -> None:
+    plan = layout(120, 36)
+    assert plan is not None
+    canvas = Canvas(120, 36, Look())
+    session = session_of(on_a_card(TURN, counters=counters))
+    assert paint(canvas, FrameMaker(session).frame(4500 * MS, plan, View(steers=True)), plan) == {}
+    compare(name, canvas)
+
+
+def test_what_nvml_tells_and_what_is_estimated() -> None:
+    busy, memory = lanes_of(session_of(on_a_card(TURN)), 3 * S)
+    assert (busy.label, busy.full, busy.number, busy.unit, busy.note) == ("GPU busy", "of time", "96", "%", "NVML")
+    assert (memory.label, memory.full, memory.unit) == ("memory", "of peak", "GB/s")
+    assert memory.note.endswith(" % est.")
+    assert 540 < int(memory.number) < 570  # 4.69 GB a token of about 8.4 ms
+    assert memory.held == "900 MiB"
+
+
+def test_what_gpm_tells_is_measured() -> None:
+    busy, memory = lanes_of(session_of(on_a_card(TURN, counters="GPM")), 3 * S)
+    assert (busy.label, busy.full, busy.note) == ("SM", "of peak", "GPM")
+    assert memory.label == "DRAM"
+    assert memory.note == "61 % GPM"
+    assert 605 < int(memory.number) < 625  # 61 % of 1,008 GB/s
+
+
+def test_in_prefill_the_controller_says_at_most() -> None:
+    _, memory = lanes_of(session_of(on_a_card(Turn(tokens=50, prefill_ms=3000))), 2 * S)
+    assert memory.number.startswith("≤ 6")
+    assert memory.unit == "GB/s"
+    assert memory.note == "mem-ctrl"
+
+
+def without_a_peak(turn: Turn) -> Session:
+    script = ask(with_weights(peak=None), 0, turn)
+    for event in script.events:
+        if isinstance(event, ev.Device) and event.d:
+            event.name = "a card that no table has"
+    return session_of(counted(script, sm=96, memory=61).sorted())
+
+
+def test_without_a_peak_the_controller_has_a_share() -> None:
+    _, memory = lanes_of(without_a_peak(Turn(tokens=50, prefill_ms=3000)), 2 * S)
+    assert (memory.number, memory.unit) == ("≤ 61", "%")
+
+
+def test_several_gpus_have_their_mean_and_their_sum() -> None:
+    script = ask(with_weights(gpus=2, counters="GPM"), 0, TURN)
+    session = session_of(counted(script, sm=48, memory=22, gpus=2).sorted())
+    busy, memory = lanes_of(session, 3 * S)
+    assert (busy.number, busy.note) == ("48", "GPM, 2 GPUs")
+    assert 430 < int(memory.number) < 455  # 22 % of two times 1,008 GB/s
+    assert memory.note == "22 % GPM, 2 GPUs"
+
+
+def test_layers_on_both_show_both() -> None:
+    script = with_weights()
+    model = next(event for event in script.events if isinstance(event, ev.Model))
+    model.placed = {"CUDA0": 20, "CPU": 13}
+    session = session_of(counted(ask(script, 0, TURN), sm=40, memory=20, cores=6.5).sorted())
+    busy, cpu = lanes_of(session, 3 * S)
+    assert (busy.label, cpu.label, cpu.number) == ("GPU busy", "CPU", "6.50")
+
+
+def test_a_gpu_without_samples_says_so() -> None:
+    script = ask(with_weights(counters="GPM"), 0, TURN)
+    script.add(ev.Series(t=30 * MS, s=11, d=1, name="dram_percent", off="not supported under MIG"))
+    script.add(ev.Series(t=30 * MS, s=10, d=1, name="sm_percent", off="not supported under MIG"))
+    session = session_of(script.sorted())
+    busy, memory = lanes_of(session, 3 * S)
+    assert (busy.number, busy.note) == ("—", "not supported under MIG")
+    assert memory.note.endswith("est.")  # what decode reads is known without it
+    assert lanes_of(session, 300 * MS)[1].note == "not supported under MIG"
+
+
+def test_on_a_cpu_memory_flows_once_a_reply_does() -> None:
+    session = session_of(on_a_cpu(Turn(tokens=60, gap_ms=300)))
+    cpu, before = lanes_of(session, 300 * MS)
+    assert (cpu.label, before.full) == ("CPU", "of RAM")
+    _, flow = lanes_of(session, 9 * S)
+    assert (flow.unit, flow.full) == ("GB/s", "of peak")
+    assert 15.2 < float(flow.number) < 15.8  # 4.69 GB in about 0.30 s
+    drawn = [level for level in flow.levels if level is not None]
+    assert sum(drawn) / len(drawn) == pytest.approx(float(flow.number) / 20, abs=0.05)
+    assert flow.note == f"{100 * float(flow.number) / 20:.0f} % est."
+
+
+def test_the_rate_of_a_column_is_what_its_gaps_make_of_it() -> None:
+    session = session_of(ask(with_weights(), 0, Turn(tokens=40, gap_ms=50, per_line=3)).sorted())
+    tokens = session.runs[0].tokens
+    frame = frame_of(session, session.last_t)
+    assert frame.trace is not None
+    axis = frame.trace.axis
+    rates = [rate for rate in TokenRate().update(tokens, len(tokens), axis, session.last_t) if rate is not None]
+    assert sum(rates) / len(rates) == pytest.approx(3 * 39 / ((tokens.t[-1] - tokens.t[0]) / S), rel=0.1)
+    growing = TokenRate()
+    for upto in range(1, len(tokens) + 1):
+        grown = growing.update(tokens, upto, axis, tokens.t[upto - 1])
+    assert grown == TokenRate().update(tokens, len(tokens), axis, tokens.t[-1])
+
+
+def test_the_facts_name_the_gpu_and_the_page_its_source() -> None:
+    frame = frame_of(without_a_peak(TURN), 3 * S)
+    assert words_of(frame).why.startswith("GPU busy 96 %; the server holds 900 MiB")
+    lines = explain.lines("machine", frame, 80)
+    texts = ["".join(part if isinstance(part, str) else part[0] for part in line) for line in lines]
+    assert any("full height is all of the time" in text for text in texts)
+    assert any("estimate: bytes a token × tokens a second" in text for text in texts)
