@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, PhasetopError
 from phasetop.tui import footer
-from phasetop.tui.asking import Asking
 from phasetop.tui.keys import Key, Screen, lookup
+from phasetop.tui.lacking import Lacking
 from phasetop.tui.layout import MARGIN, Layout, pane_at
 from phasetop.tui.panes import Panes
 from phasetop.tui.reading import Reading
@@ -29,7 +29,7 @@ TWICE_S: Final = 3.0
 """Two ctrl-C within this time leave."""
 
 
-class Controls(Reading, Panes, Asking, Remembering):
+class Controls(Reading, Panes, Lacking, Remembering):
     """Holds what a person chose, and obeys keys.
 
     Args:
@@ -93,6 +93,7 @@ class Controls(Reading, Panes, Asking, Remembering):
             frozen=self.frozen_at is not None,
             kept=self._lifeline.kept if self._lifeline is not None else None,
             message=self._message[0] if self._message is not None else None,
+            offer=self.offer,
             ask=self.ask_line(plan.width),
             search=self.search_line(plan.width - 24),
             failed=failed,
@@ -102,6 +103,7 @@ class Controls(Reading, Panes, Asking, Remembering):
     def tick(self) -> None:
         """Time goes on: a message that stood long enough goes, and what was awaited may be known."""
         self.told()
+        self.pulled()
         self.arrive()
         self.want_probabilities()
         if self._message is not None and self._clock() >= self._message[1]:

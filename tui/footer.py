@@ -31,6 +31,7 @@ def situation(frame: Frame) -> frozenset[When]:
     if is_open(view):
         cases.add("open")
     cases.add("wide" if frame.wide else "narrow")
+    cases.add("stocked" if view.offer is None else "lacking")
     if view.page == "charts" and not frame.wide:
         cases.add("charts")
     if view.failed:
@@ -56,6 +57,9 @@ def paint_notice(area: Area, frame: Frame) -> None:
     room = area.width - 2
     if view.message is not None:
         area.put(1, 0, fit(harmless(view.message, newlines=False), room), "ink")
+    elif view.offer is not None:
+        area.put(1, 0, "▲")
+        area.put(3, 0, fit(view.offer, room - 2), "ink")
     elif frame.token is not None:
         asked = view.colour == "probability"
         area.line(1, 0, *reading(frame.token, room, alternatives=asked))

@@ -91,7 +91,7 @@ class Frame:
     @property
     def running(self) -> bool:
         """Whether the request that is shown still runs."""
-        return self.state in RUNNING
+        return self.state in RUNNING and (self.measures is None or self.measures.finish.reason is None)
 
 
 class FrameMaker:
@@ -176,7 +176,7 @@ class FrameMaker:
             cursor=cursor,
             view=view,
             facts=facts,
-            state=state_of(measures),
+            state="load" if task is not None and state_of(measures) == "failed" else state_of(measures),
             turn=runs.index(run) + 1,
             turns=len(runs),
             r=run.r,

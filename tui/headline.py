@@ -188,6 +188,8 @@ def _what_to_do(frame: Frame) -> str:
     assert measures is not None
     if measures.finish.reason == "cut":
         return "What came before stays. a asks again." if frame.view.steers else "What came before stays."
+    if frame.view.offer is not None:
+        return "y pulls it, and asks again when it is there."
     if measures.finish.status in (401, 403):
         return "The server wants a key: --api-key, or LLAMA_API_KEY."
     return "a asks again." if frame.view.steers else ""

@@ -30,6 +30,8 @@ When = Literal[
     "several",
     "launchable",
     "fetchable",
+    "lacking",
+    "stocked",
 ]
 """The situation that a key belongs to; out of it the key does nothing and isn't in the keys row."""
 
@@ -79,7 +81,8 @@ LIVE: Final = (
     Key(("m",), "m", "", "mark", "leave a mark", "steering"),
     Key(("n", "N"), "n N", "", "next", "next, last stall or mark", "always"),
     Key(("slash",), "/", "", "search", "search the replies", "always"),
-    Key(("y",), "y", "", "copy", "copy the reply or selection", "always"),
+    Key(("y",), "y", "pull", "pull", "", "lacking", 8),
+    Key(("y",), "y", "", "copy", "copy the reply or selection", "stocked"),
     Key(("left", "right"), "← →", "", "move", "from token to token", "always"),
     Key(("shift+left", "shift+right", "shift+up", "shift+down"), "shift", "", "select", "with arrows: select", "always"),
     Key(

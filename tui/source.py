@@ -79,6 +79,10 @@ class Lifeline(Protocol):
         """End request ``r``; what came of it stays."""
         ...
 
+    def pull(self, model: str) -> None:
+        """Let Ollama fetch a model that it lacks; the session goes on with it when it is there."""
+        ...
+
     def keep(self, name: str | None) -> str:
         """Keep the recording and return its name or path.
 

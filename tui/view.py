@@ -50,6 +50,7 @@ class View(Struct, frozen=True):
         title: the name of what is replayed or watched; None: one's own live session.
         failed: a pane failed, and its error can be looked at.
         message: what the view itself has to say, on the notice row.
+        offer: what one key would do about a failure, on the notice row.
         ask: the ask line.
         remote: the terminal is at the other end of a link, so that the clock goes by seconds.
 
@@ -74,6 +75,7 @@ class View(Struct, frozen=True):
     title: str | None = None
     failed: bool = False
     message: str | None = None
+    offer: str | None = None
     ask: AskLine = field(default_factory=AskLine)
     remote: bool = False
 

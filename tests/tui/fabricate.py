@@ -341,6 +341,20 @@ class Wire:
             self._source.forget_the_rest()
             self._source.append([ev.End(t=now, r=r, finish="cancelled")])
 
+    def pull(self, model: str) -> None:
+        """It comes in four steps of a second, and the server is ready with it."""
+        self.said.append(("pull", model))
+        if self._source is not None:
+            now = self._source.now()
+            self._source.append([ev.Control(t=now + MS, op="get", ok=True, task=1)])
+            title = f"pull {model}"
+            steps = [
+                ev.Task(t=now + i * S, task=1, title=title, state="run", done=1.2e9 * i, total=4.8e9, unit="B")
+                for i in range(1, 4)
+            ]
+            self._source.append([*steps, ev.Task(t=now + 4 * S, task=1, state="ok")])
+            self._source.append([ev.State(t=now + 4 * S + MS, v=0, s="ready")])
+
     def keep(self, name: str | None) -> str:
         """Keep it."""
         self.said.append(("keep", name))
