@@ -50,10 +50,10 @@ def pull_since(session: Session, t: int) -> ev.Task | None:
     return next((task for task in reversed(session.tasks.items) if task.task == begun.task), None)
 
 
-def offer_words(lack: Lack) -> str:
-    """The offer, on one row."""
+def offer_words(lack: Lack, *, typing: bool = False) -> str:
+    """The offer, on one row; while one is ``typing``, y is a letter."""
     close = f" · closest: {', '.join(lack.closest)}" if lack.closest else ""
-    return clean(f"pull {lack.model}? y pulls it{close}")
+    return clean(f"pull {lack.model}? {'esc, then y' if typing else 'y'} pulls it{close}")
 
 
 class _Pull(Struct, frozen=True):
@@ -68,6 +68,7 @@ class Lacking(Asking):
     """The key that pulls, and what follows from it."""
 
     _pull: _Pull | None = None
+    _offered: bool = False
 
     @property
     def offer(self) -> str | None:
@@ -75,7 +76,7 @@ class Lacking(Asking):
         if self._lifeline is None or self._pull is not None:
             return None
         lack = lacking(self._source.session)
-        return None if lack is None else offer_words(lack)
+        return None if lack is None else offer_words(lack, typing=self.asking)
 
     def do_pull(self) -> None:
         """Pull the model that is lacking."""
@@ -90,7 +91,14 @@ class Lacking(Asking):
         self._lifeline.pull(lack.model)
 
     def pulled(self) -> None:
-        """Time went on: ask again as soon as the model is there; say why it did not come."""
+        """Time went on: ask again as soon as the model is there; say why it did not come.
+
+        An offer that has just come takes the keys from an empty ask line, so that one key is enough.
+        """
+        offered = self.offer is not None
+        if offered and not self._offered and not self.line.text:
+            self.asking = False
+        self._offered = offered
         asked, session = self._pull, self._source.session
         if asked is None or self._lifeline is None:
             return

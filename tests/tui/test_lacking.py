@@ -95,6 +95,20 @@ def test_without_a_request_it_is_only_pulled() -> None:
     assert desk.message == "llama3.2:3b is there"
 
 
+def test_an_empty_ask_line_gives_way_and_one_with_text_does_not() -> None:
+    desk = desk_of(failed(), asking=True)
+    assert offered(desk) == OFFER
+    assert desk.press("y").wire.said == [("pull", "llama3.2:3b")]
+    desk = desk_of(opening(), asking=True).press("h", "i")
+    tell(desk, *failed().sorted())
+    assert offered(desk) == OFFER.replace("y pulls", "esc, then y pulls")
+    assert desk.press("y").wire.said == []
+    assert desk.controls.line.text == "hiy"
+    assert offered(desk.press("escape")) == OFFER
+    assert desk.press("y").wire.said == [("pull", "llama3.2:3b")]
+    assert desk.press("a").controls.asking  # it takes the keys only once
+
+
 def test_who_only_watches_is_offered_nothing() -> None:
     desk = desk_of(failed(), steers=False)
     assert offered(desk) is None
