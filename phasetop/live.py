@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
-from phasetop import places, prompts, summary
+from phasetop import places, priority, prompts, summary
 from phasetop.alternatives import Alternative, read_alternatives
 from phasetop.display import Display
 from phasetop.faults import EXIT_HUNG_UP
@@ -17,6 +17,7 @@ from phasetop.follow import Follower
 from phasetop.keeper import Keeper
 from phasetop.lifeline import Lifeline
 from phasetop.plan import Plan
+from phasetop.priority import step_back
 from phasetop.recording import settle
 from phasetop.remembered import Remembered
 from phasetop.session import Session
@@ -25,7 +26,6 @@ from phasetop.visible import harmless
 if TYPE_CHECKING:
     from phasetop.tui.app import Options
 
-VIEW_NICE: Final = 10
 _LOOK_S: Final = 1.0
 
 
@@ -127,7 +127,14 @@ class Watched:
         return came
 
 
-def options_of(display: Display, *, ask: bool | None = None, title: str | None = None, typed: bool = True) -> Options:
+def options_of(
+    display: Display,
+    *,
+    ask: bool | None = None,
+    title: str | None = None,
+    typed: bool = True,
+    painted: Callable[[], None] | None = None,
+) -> Options:
     """The view's options; ``typed``: there is an ask line, which earlier prompts come back to."""
     from phasetop.tui.app import Options
 
@@ -141,20 +148,29 @@ def options_of(display: Display, *, ask: bool | None = None, title: str | None =
         hz=display.fps,
         earlier=tuple(prompts.load()) if typed else (),
         memory=Remembered(),
+        painted=painted,
     )
 
 
 def run_view(lifeline: Lifeline, plan: Plan) -> int:
     """The live view of a run; returns the exit status. Closes the lifeline, and leaves reply and summary on the terminal."""
-    step_back()
+    step_back(priority.STARTING)
     status = EXIT_HUNG_UP
     try:
         keeper = Keeper(lifeline, plan)
-        if plan.asks:
+        waits = serves_here(plan)
+        if plan.asks and not waits:
             keeper.begin()
+
+        def painted() -> None:
+            if plan.asks and waits:
+                keeper.begin()
+            step_back(priority.DRAWING)
+
         from phasetop.tui.app import view
 
-        status = view(LiveSource(lifeline), lifeline=keeper, options=options_of(plan.display, ask=not plan.asks))
+        options = options_of(plan.display, ask=not plan.asks, painted=painted)
+        status = view(LiveSource(lifeline), lifeline=keeper, options=options)
     finally:
         lifeline.close()
     if status != EXIT_HUNG_UP:
@@ -168,7 +184,6 @@ def start_view(display: Display) -> int:
 
     places.sweep_unfinished()
     starter = Starter(display)
-    step_back()
     status = EXIT_HUNG_UP
     try:
         from phasetop.tui.startapp import begin
@@ -205,15 +220,16 @@ def _say(lines: Iterable[str]) -> None:
     sys.stderr.flush()
 
 
-def step_back() -> None:
-    """Draw at a lower priority: the threads of a server on this machine meet at barriers, and one held up holds all.
+def serves_here(plan: Plan) -> bool:
+    """Whether what answers may run on this machine's CPU: then the request waits until the view is loaded (0.3 s).
 
-    The collector was started before, and keeps its own.
+    Loading it beside a decode costs the decode up to a third of its rate while it lasts.
     """
-    try:
-        os.nice(VIEW_NICE)
-    except OSError:
-        pass
+    target = plan.start.target
+    if target is None or target.url is None:
+        return True
+    host = urlsplit(target.url).hostname or ""
+    return host == "localhost" or host.startswith("127.") or host in ("::1", "0.0.0.0", "::")  # noqa: S104 - as typed
 
 
 def replay_view(session: Session, path: Path, display: Display) -> int:

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from phasetop import places
+from phasetop import places, priority
 from phasetop.display import Display
 from phasetop.faults import PhasetopError
 from phasetop.keeper import Keeper
@@ -16,6 +16,7 @@ from phasetop.live import LiveSource, Recorded, Watched
 from phasetop.nearby import LiveSession, Recording, live_sessions, recordings
 from phasetop.offers import Looked, Offer, looked_at, offers
 from phasetop.plan import Plan
+from phasetop.priority import step_back
 from phasetop.recording import load, settle
 from phasetop.session import Session
 
@@ -112,6 +113,7 @@ class Starter:
             start = Start(target=offer.target, argv=["run", offer.name], engine=offer.engine)
             plan = Plan(start=start, api="chat", display=self._display)
             self.run = Lifeline(start)
+            step_back(priority.DRAWING)  # after its collector was started, which inherits the priority
             keeper = Keeper(self.run, plan)
             if prompt:
                 keeper.ask(prompt)

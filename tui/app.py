@@ -65,6 +65,7 @@ class Options:
         hz: frames a second; None: 10, over SSH 5.
         earlier: the prompts of other times, oldest first.
         memory: where theme, colours and arrangement are remembered; None: nowhere.
+        painted: called once, when the first picture stands.
 
     """
 
@@ -77,6 +78,7 @@ class Options:
     hz: float | None = None
     earlier: tuple[str, ...] = ()
     memory: Memory | None = None
+    painted: Callable[[], None] | None = None
 
 
 def view(source: Source, *, lifeline: Lifeline | None = None, options: Options | None = None) -> int:
@@ -227,6 +229,8 @@ class ViewApp(App[None], inherit_bindings=False):
     def on_ready(self) -> None:
         """The first picture."""
         self._tick()
+        if self._options.painted is not None:
+            self.call_after_refresh(self._options.painted)
 
     def on_resize(self) -> None:
         """Draw at the new size at once, and everything again when it has settled."""

@@ -1,0 +1,23 @@
+"""Drawing at a lower priority than everything it watches.
+
+The threads of a server on this machine's CPU meet at barriers: one that is held up holds all. So the view steps back, but
+only after it has started the collector, which inherits what its parent has at that moment, and must not be held up itself.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+STARTING: Final = 10
+"""While the view is loaded: it should still come up on a busy machine."""
+DRAWING: Final = 19
+"""Once it stands: it lives on what the server leaves."""
+
+
+def step_back(nice: int) -> None:
+    """Take at most the priority ``nice`` (0 to 19) from here on; where that cannot be done, nothing changes."""
+    try:
+        os.nice(max(0, nice - os.nice(0)))
+    except OSError:
+        pass
