@@ -125,7 +125,8 @@ def _trace(measures: Measures) -> list[Row]:
 
 
 def _figures(measures: Measures) -> list[Row]:
-    latency, rates, tokens = measures.latency, measures.rates, measures.tokens
+    latency, rates, tokens, token = measures.latency, measures.rates, measures.tokens, measures.roofline.token
+    floor_from = "roofline.weights_s_per_token" if token is None else "roofline.peak_bandwidth_bytes_per_s"
     return [
         ("first token", *seconds(latency.ttft_ns), "latency.ttft_s", "sent → first token of any channel"),
         ("first answer", *seconds(latency.first_answer_ns), "latency.first_answer_s", "sent → first of the answer"),
@@ -147,6 +148,13 @@ def _figures(measures: Measures) -> list[Row]:
         ),
         ("reply", count(tokens.output), "tokens", "tokens.output", "thinking + answer + tool calls"),
         ("gap", milliseconds(latency.gaps.p50), "ms", "latency.itl_ms.p50", "median time between tokens"),
+        (
+            "floor",
+            milliseconds(None if token is None else token.floor_s * 1e9, fine=True),
+            "ms",
+            floor_from,
+            "of one token: weights and cache that it reads ÷ peak bandwidth",
+        ),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phasetop.tui import onetoken, rail
+from phasetop.tui import explain, onetoken, rail
 from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import Frame, FrameMaker
 from phasetop.tui.layout import layout, pane_at
@@ -95,3 +95,11 @@ def test_the_kv_gauge_is_still_found_by_the_mouse() -> None:
     token = next(y for y, text in enumerate(texts) if "one token" in text)
     assert pane_at(plan, plan.rail.x + 2, kv) == "kv"
     assert pane_at(plan, plan.rail.x + 2, token) == "figures"
+
+
+@pytest.mark.parametrize(("peak", "words"), [(20e9, "estimate: read test"), (None, "was not measured")])
+def test_the_page_says_where_the_floor_is_from(peak: float | None, words: str) -> None:
+    lines = explain.lines("figures", frame_of(peak), 100)
+    texts = ["".join(part if isinstance(part, str) else part[0] for part in line) for line in lines]
+    floor = next(i for i, text in enumerate(texts) if text.startswith("floor"))
+    assert words in " ".join(texts[floor:])
