@@ -20,7 +20,7 @@ from phasetop.visible import harmless
 
 LIMIT_S: Final = 60.0
 POLL_S: Final = 0.03
-_LABEL: Final = 12
+_LABEL: Final = 14
 
 
 def doctor(*, measure: bool = False, as_json: str | None = None) -> int:

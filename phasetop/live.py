@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -170,6 +171,8 @@ def run_view(lifeline: Lifeline, plan: Plan) -> int:
         from phasetop.tui.app import view
 
         options = options_of(plan.display, ask=not plan.asks, painted=painted)
+        if waits and options.hz is None and not priority.has_gpu():
+            options = replace(options, hz=priority.CPU_HZ)
         status = view(LiveSource(lifeline), lifeline=keeper, options=options)
     finally:
         lifeline.close()

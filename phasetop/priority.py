@@ -7,12 +7,24 @@ only after it has started the collector, which inherits what its parent has at t
 from __future__ import annotations
 
 import os
+import sys
 from typing import Final
 
 STARTING: Final = 10
 """While the view is loaded: it should still come up on a busy machine."""
 DRAWING: Final = 19
 """Once it stands: it lives on what the server leaves."""
+
+
+CPU_HZ: Final = 5.0
+"""Frames a second where the model runs on this machine's CPU: half the frames cost its decode half as much."""
+
+_GPU_FILES: Final = ("/dev/nvidiactl", "/dev/kfd", "/dev/dri/renderD128", "/dev/dxg")
+
+
+def has_gpu() -> bool:
+    """Whether a GPU's device file is here (a server may use it); elsewhere than on Linux nobody looks."""
+    return not sys.platform.startswith("linux") or any(os.path.exists(path) for path in _GPU_FILES)
 
 
 def step_back(nice: int) -> None:
