@@ -161,6 +161,10 @@ def depth_chart(run: Run, lines: int, prompt: int | None) -> Chart:
     )
 
 
+_TRUSTED_DEPTHS: Final = 2
+"""How far beyond the prompt's length its fit is believed."""
+
+
 def prefill_chart(run: Run, at: int) -> Chart:
     """The prompt by batches: tok/s of each over how deep it was, and the fit time a token = a + b · depth."""
     title = "prefill rate a batch"
@@ -185,7 +189,7 @@ def prefill_chart(run: Run, at: int) -> Chart:
         xs = [first + (last - first) * i / 60 for i in range(61)]
         curve = [(x, 1 / (base + slope * x)) for x in xs if base + slope * x > 0]
         series.insert(0, _series([(x, y) for x, y in curve if y <= top], "prefill_area", "line"))
-        if slope > 0:
+        if slope > 0 and base / slope <= _TRUSTED_DEPTHS * last:  # further out it is the noise of a flat line
             note = f"tok/s; half as fast {base / slope:,.0f} deep"
     return Chart(
         title,

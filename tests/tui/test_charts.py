@@ -86,6 +86,17 @@ def test_the_fit_of_the_prefill_finds_what_made_it() -> None:
     assert fitted == pytest.approx((base, slope), rel=1e-3)
 
 
+def test_a_flat_prefill_is_not_drawn_out_to_where_nobody_was() -> None:
+    script = opening()
+    t = script.t
+    script.add(ev.Request(t=t, r=0, v=0, m=0, api="chat"), ev.State(t=t, r=0, s="sent"))
+    script.add(ev.Prog(t=t, r=0, total=4096, cached=0, done=0))
+    for batch in range(1, 9):
+        t += 50_000_000 + batch * 1000  # slower by nothing that means anything
+        script.add(ev.Prog(t=t, r=0, total=4096, cached=0, done=batch * 512))
+    assert charts.prefill_chart(session_of(script.sorted()).runs[0], t).note == "tok/s"
+
+
 def test_the_cache_grows_from_nothing_to_what_is_in_it() -> None:
     frame = frame_of(SESSION, SESSION.last_t, (120, 36))
     made = charts.charts_of(SESSION.runs[0], SESSION.last_t, frame)[3]
