@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from phasetop import events as ev
 from phasetop.figures import UNKNOWN, count, milliseconds, rate, seconds, share, size
+from phasetop.metrics import Finish
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.frame import RUNNING, Frame, State
 from phasetop.tui.kvgauge import about
@@ -81,15 +82,20 @@ def words_of(frame: Frame) -> Words:
                 _ending(frame),
             )
         case "failed":
-            text = measures.finish.text or (
-                "the connection broke" if measures.finish.reason == "cut" else "the server failed"
-            )
+            text = measures.finish.text or _unsaid(measures.finish)
             status = f" (HTTP {measures.finish.status})" if measures.finish.status else ""
             return Words("", _tokens(tokens.output) if tokens.output else "", _one_line(text) + status, _what_to_do(frame))
         case _:
             made = _tokens(tokens.output) if tokens.output else ""
             number = "" if rates.decode_per_s is None else rate(rates.decode_per_s)
             return Words(number, made, "stopped before the end", _summary(frame) if tokens.output else "")
+
+
+def _unsaid(finish: Finish) -> str:
+    """What went wrong where no words came with it, or redaction left them out: the code says what kind it was."""
+    if finish.reason == "cut":
+        return "the connection broke"
+    return f"the server failed: {finish.code}" if finish.code else "the server failed"
 
 
 def _judged(frame: Frame, facts: Words) -> Words:

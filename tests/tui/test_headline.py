@@ -56,6 +56,15 @@ def test_the_servers_error_is_one_line() -> None:
     assert words.limit == "no room: the context is full (HTTP 500)"
 
 
+def test_an_error_without_its_words_still_says_of_what_kind_it_is() -> None:
+    script = opening()
+    t = script.t
+    script.add(ev.Request(t=t, r=0, v=0, m=0, api="chat"))
+    script.add(ev.End(t=t + S, r=0, finish="error", error=ev.Fault(code="connection-refused", text=62)))
+    session = session_of(script.sorted())
+    assert words_of(frame_of(session, session.last_t)).limit == "the server failed: connection-refused"
+
+
 def test_a_refused_key_says_what_to_do() -> None:
     script = opening()
     script.add(ev.Request(t=S, r=0, v=0, m=0), ev.State(t=S, r=0, s="sent"))
