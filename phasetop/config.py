@@ -48,9 +48,11 @@ def read_config(group: click.Group) -> dict[str, Any]:
 def _table(read: dict[str, Any], group: click.Group, where: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in read.items():
-        command = group.commands.get(name)
+        context = click.Context(group)
+        command = group.get_command(context, name)
         if command is None:
-            raise UsageError(f"{where}: there is no command {name} (tables are: {', '.join(sorted(group.commands))})")
+            tables = ", ".join(sorted(group.list_commands(context)))
+            raise UsageError(f"{where}: there is no command {name} (tables are: {tables})")
         if not isinstance(value, dict):
             raise UsageError(f"{where}: {name} is a table of options: [{name}]")
         found[name] = _options(value, command, f"{where} [{name}]")

@@ -49,7 +49,7 @@ def files(home: Home) -> list[str]:
 
 
 def test_text_on_stdout_summary_on_stderr(phasetop: Phasetop, metronome: Beat, state_home: Home) -> None:
-    done = phasetop("run", metronome(rate=1000, tokens=4, prefill_ms=10, prompt=20).url, "-p", "hi")
+    done = phasetop("run", metronome(rate=50, tokens=4, prefill_ms=10, prompt=20).url, "-p", "hi")
     assert done.returncode == 0
     assert done.stdout == b" the model reads every"
     lines = done.stderr.decode().splitlines()

@@ -1,0 +1,49 @@
+"""`phasetop kv`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from phasetop.cli.options import CONTEXT, option
+
+KV_EPILOG: Final = (
+    "llama-server's options stand after --, as they are: phasetop kv m.gguf -- -c 32768 -np 4 -ctk q8_0 -ctv q8_0"
+)
+
+
+class WithServerOptions(click.Command):
+    """A command whose words after ``--`` are llama-server's, not its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what stands after ``--`` apart."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.ensure_object(dict)["server_options"] = args[at + 1 :]
+            args = args[:at]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise click.UsageError(f"{error.format_message()} llama-server's options stand after --.", ctx) from None
+
+
+@click.command(cls=WithServerOptions, context_settings=CONTEXT, options_metavar="[OPTIONS]", epilog=KV_EPILOG)
+@click.argument("model", required=False)
+@option("--fill", type=click.IntRange(min=0), metavar="N", help="What one sequence of N tokens occupies.")
+@option("--max-context", "largest", is_flag=True, help="How much context fits into --memory, beside the weights.")
+@option("--memory", metavar="SIZE", help="24GiB, 24GB; left out: the GPU's, where nvidia-smi tells it.")
+@option("--weights", metavar="SIZE", help="What the weights take, where no file tells it.")
+@option("--api-key", envvar=["PHASETOP_API_KEY", "LLAMA_API_KEY"], help="The key of a server that is asked.")
+@option("--no-plot", "with_plot", flag_value=False, default=True, help="The tables alone.")
+@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@click.pass_context
+def kv(context: click.Context, /, model: str | None, **given: Any) -> None:
+    """The KV cache to the byte: what llama.cpp allocates for a model and a server's options.
+
+    MODEL is a .gguf file, a well-known name (llama3.1-8b, gemma3-27b, gpt-oss-20b), or the URL of a server on this machine.
+    """
+    from phasetop import kv_command
+
+    words = (context.obj or {}).get("server_options") or []
+    context.exit(kv_command.kv(model, words, **given))

@@ -1,0 +1,30 @@
+"""`phasetop models` and `phasetop models get`."""
+
+from __future__ import annotations
+
+import click
+
+from phasetop.cli.options import CONTEXT, option
+
+
+@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@click.pass_context
+def models(context: click.Context, as_json: str | None) -> None:
+    """What can be run from here; `get` fetches the small one."""
+    if context.invoked_subcommand is None:
+        from phasetop import model_commands
+
+        context.exit(model_commands.list_models(as_json))
+
+
+@models.command("get", context_settings=CONTEXT)
+@click.argument("spec", metavar="NAME|URL|hf:REPO/FILE", default="smollm2")
+@option("--backend", help="ollama: pull it there, whatever the name is.")
+@option("--insecure", is_flag=True, help="Take a server or a registry without trusted TLS.")
+@click.pass_context
+def get_model(context: click.Context, spec: str, backend: str | None, insecure: bool) -> None:
+    """Fetch a model, resumed and checked: a GGUF file into the cache, any other name into Ollama."""
+    from phasetop import model_commands
+
+    context.exit(model_commands.get(spec, backend=backend, insecure=insecure))

@@ -1,0 +1,36 @@
+"""What the commands' options have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+OPTIONAL_VALUES: Final = ("--json", "--record", "--think")
+"""Options that take their value only after ``=``."""
+
+
+def option(*names: str, **kwargs: Any) -> Callable[[F], F]:
+    """A click option that PHASETOP_<NAME> sets too."""
+    longest = max((name for name in names if name.startswith("-")), key=len)
+    kwargs.setdefault("envvar", "PHASETOP_" + longest.lstrip("-").upper().replace("-", "_"))
+    return click.option(*names, **kwargs)
+
+
+def display_options(command: F) -> F:
+    """How the live view looks; the same for every command that has one."""
+    options = [
+        option("--theme", type=click.Choice(["dark", "light"]), help="The view's ground (else: the terminal's)."),
+        option("--colours", "--colors", type=click.Choice(["truecolor", "256", "16", "none"]), help="How many to use."),
+        option("--ascii", "ascii_only", is_flag=True, help="Only ASCII characters in the view."),
+        option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal (as over SSH)."),
+        option("--fps", type=click.FloatRange(0.5, 60), metavar="N", help="Frames a second (10; 5 over SSH)."),
+    ]
+    for each in reversed(options):
+        command = each(command)
+    return command

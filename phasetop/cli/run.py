@@ -1,0 +1,78 @@
+"""`phasetop run`: its options and what it hands them to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from phasetop.cli.options import CONTEXT, F, display_options, option
+
+
+def run_options(command: F) -> F:
+    """The options of `run`, in the order in which help shows them."""
+    options = [
+        option("-p", "--prompt", help="The prompt."),
+        option("-f", "--file", "prompt_file", metavar="FILE", help="Read the prompt from a file; - is stdin."),
+        option("--messages", metavar="FILE.json", help="A chat, or a whole request body as an app logged it."),
+        option("--system", help="The system message."),
+        option("--backend", help="embedded, llamacpp, ollama, openai, or a plugin's."),
+        option("--model", "served_model", metavar="NAME", help="Which model of a server that has several."),
+        option("-m", "--model-file", metavar="FILE.gguf", help="The same as a file as MODEL."),
+        option("--raw", is_flag=True, help="Send the prompt as it is, without the chat template."),
+        option("-n", "--max-tokens", type=int, help="At most so many tokens."),
+        option("--temperature", "--temp", type=float),
+        option("--top-k", type=int),
+        option("--top-p", type=float),
+        option("--min-p", type=float),
+        option("--repeat-penalty", type=float),
+        option("-s", "--seed", type=int),
+        option("--stop", multiple=True, help="End the reply at this text; may be repeated."),
+        option("--logprobs", type=click.IntRange(0, 20), metavar="N", help="Ask for log-probabilities and N alternatives."),
+        option("--think", metavar="[LEVEL]", help="Ask for thinking; a level only after =."),
+        option("--no-think", is_flag=True, help="Ask for no thinking."),
+        option("--format", "output_format", metavar="json|FILE", help="JSON, or JSON by a schema file."),
+        option("--no-cache-prompt", is_flag=True, help="Do not reuse the server's cached prompt."),
+        option("-o", "settings", multiple=True, metavar="NAME=VALUE", help="Any setting by its name; may be repeated."),
+        option("-c", "--context", "--ctx", type=int, help="Embedded, Ollama: context in tokens."),
+        option("-b", "--batch", type=int, help="Embedded, Ollama: tokens a batch."),
+        option("-t", "--threads", type=int, help="Embedded, Ollama: threads."),
+        option("-ngl", "--gpu-layers", help="Embedded, Ollama: layers on the GPU."),
+        option("-ctk", "--cache-type-k", help="Embedded: type of the K cache."),
+        option("-ctv", "--cache-type-v", help="Embedded: type of the V cache."),
+        option("-fa", "--flash-attention", help="Embedded: on, off or auto."),
+        option("--keep-alive", metavar="TIME", help="Ollama: stay loaded so long (5m, 1h; 0: not at all, -1: for ever)."),
+        option("--pull", is_flag=True, help="Ollama: fetch the model first where it is not there."),
+        option("--api-key", envvar=["PHASETOP_API_KEY", "LLAMA_API_KEY"], help="The server's key (also LLAMA_API_KEY)."),
+        option("--cacert", metavar="FILE", help="Trust these authorities (also SSL_CERT_FILE)."),
+        option("--insecure", is_flag=True, help="Do not check the server's certificate."),
+        option("--proxy", metavar="URL", help="Go through this http proxy (none is used otherwise)."),
+        option(
+            "--peak-bandwidth", metavar="B", help="What the model's device can read: 936GB/s (else: driver, table, test)."
+        ),
+        option("--peak-flops", metavar="F", help="What it can compute: 312T."),
+        option("--record", metavar="[NAME|PATH]", help="Keep the session; a name or a path only after =."),
+        option("--redact", is_flag=True, help="Record lengths instead of texts."),
+        option("--json", "as_json", metavar="[compact]", help="Print one JSON object instead of the summary."),
+        option("--plain", is_flag=True, help="Stream the text, no live view."),
+        option("--tui", is_flag=True, help="The live view, even where stdout is no terminal."),
+        option("--show-thinking", is_flag=True, help="Thinking on stdout too."),
+    ]
+    for each in reversed(options):
+        command = each(command)
+    return command
+
+
+@click.command(context_settings=CONTEXT)
+@click.argument("model", required=False)
+@run_options
+@display_options
+@click.pass_context
+def run(context: click.Context, /, model: str | None, **given: Any) -> None:
+    """Run a prompt and watch it: live at a terminal, text and a summary otherwise.
+
+    MODEL is a server's URL, a .gguf file, a model's name, or nothing: what is running here, else the embedded model.
+    """
+    from phasetop import run as running
+
+    context.exit(running.run(running.plan(model, given)))
