@@ -16,8 +16,8 @@ import pytest
 import phasetop
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = {"phasetop": "phasetop", "phasetop/kv": "phasetop/kv", "backends": "phasetop/backends", "tui": "phasetop/tui"}
-"""Folder here → folder in the wheel."""
+PACKAGES = {"phasetop": "phasetop", "backends": "phasetop/backends", "tui": "phasetop/tui"}
+"""Folder here → folder in the wheel; so are the folders in them."""
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 
 pytestmark = pytest.mark.timeout(300)
@@ -32,10 +32,11 @@ def run(*argv: str | Path, cwd: Path | None = None) -> str:
 def shipped() -> dict[str, str]:
     """The files of the packages: where each lies here → where it must lie in the wheel."""
     return {
-        f"{folder}/{file.name}": f"{target}/{file.name}"
+        f"{folder}/{name}": f"{target}/{name}"
         for folder, target in PACKAGES.items()
-        for file in (ROOT / folder).iterdir()
+        for file in (ROOT / folder).rglob("*")  # which goes through no link: the two in phasetop/ are other packages
         if file.suffix in (".py", ".tcss") or file.name == "py.typed"
+        for name in [file.relative_to(ROOT / folder).as_posix()]
     }
 
 
@@ -76,6 +77,7 @@ def test_sdist_is_laid_out_as_this_tree(dist: Path) -> None:
 
 def test_installed_command_runs(installed: Path, tmp_path: Path) -> None:
     assert phasetop.__version__ in run(installed / "phasetop", "--version", cwd=tmp_path)
+    assert "run" in run(installed / "phasetop", "--help", cwd=tmp_path)
 
 
 def test_installed_packages_are_the_wheels(installed: Path, tmp_path: Path) -> None:
