@@ -490,5 +490,10 @@ def shown(text: Text | None) -> str:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a line."""
-    return msgspec.json.schema(AnyEvent)
+    """The JSON Schema (2020-12) of a line; docs/events.schema.json is this."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"A line of a phasetop session, format {FORMAT}",
+        "description": "One JSON object a line, told apart by k. Readers ignore keys and kinds that are not here.",
+        **msgspec.json.schema(AnyEvent),
+    }

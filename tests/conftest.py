@@ -5,6 +5,7 @@ To annotate what a fixture gives: ``if TYPE_CHECKING: from tests.conftest import
 
 from __future__ import annotations
 
+import copy
 import http.client
 import json
 import os
@@ -296,3 +297,43 @@ def collect(state_home: Home) -> Iterator[Callable[..., Collected]]:
     yield start
     for one in running:
         one.lifeline.close()
+
+
+SCHEMA = Path(__file__).parents[1] / "docs" / "events.schema.json"
+Held = Callable[[Path], dict[str, int]]
+
+
+def strict(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with no key allowed that it does not name: readers take more, our own writer writes no more."""
+    closed = copy.deepcopy(schema)
+    for each in closed["$defs"].values():
+        if "properties" in each:
+            each["additionalProperties"] = False
+    return closed
+
+
+@pytest.fixture(scope="session")
+def held_to_schema() -> Held:
+    """Validate each line of a session file by the schema in docs/; how many lines of each kind there are."""
+    from jsonschema import Draft202012Validator
+
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    closed = strict(schema)
+    mapping = closed["discriminator"]["mapping"]
+    kinds = {k: Draft202012Validator({"$defs": closed["$defs"], "$ref": ref}) for k, ref in mapping.items()}
+    whole = Draft202012Validator(schema)
+
+    def check(file: Path) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for number, line in enumerate(file.read_bytes().splitlines(), 1):
+            event = json.loads(line)
+            assert line.startswith(b'{"k":"'), f"line {number}: the kind is not first"
+            assert event["k"] in kinds, f"line {number}: {event['k']} is not in the schema"
+            wrong = [f"{error.json_path}: {error.message}" for error in kinds[event["k"]].iter_errors(event)]
+            assert wrong == [], f"line {number}: {line.decode()[:300]}"
+            if event["k"] not in counts:  # as a stranger would use it: slow, so once a kind
+                assert whole.is_valid(event), f"line {number}"
+            counts[event["k"]] = counts.get(event["k"], 0) + 1
+        return counts
+
+    return check

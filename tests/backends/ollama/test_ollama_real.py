@@ -22,7 +22,7 @@ from phasetop.session import Run, Session
 
 if TYPE_CHECKING:
     from tests.backends.ollama.conftest import RealOllama
-    from tests.conftest import Collected, Home, Spawn
+    from tests.conftest import Collected, Held, Home, Spawn
 
 Collect = Callable[..., "Collected"]
 REGISTRY = Path(__file__).parents[2] / "tools" / "registry.py"
@@ -402,9 +402,12 @@ def phasetop(home: Home, ollama: RealOllama, *words: str, **more: Any) -> subpro
     )
 
 
-def test_run_by_name(state_home: Home, ollama: RealOllama) -> None:
-    done = phasetop(state_home, ollama, "run", "smollm2", "-p", "Name a river.", "-n", "8", "-o", "num_ctx=4096", "--json")
+def test_run_by_name(state_home: Home, ollama: RealOllama, held_to_schema: Held, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.phasetop"
+    asked = ["-p", "Name a river.", "-n", "8", "-o", "num_ctx=4096", "--json", f"--record={kept}"]
+    done = phasetop(state_home, ollama, "run", "smollm2", *asked)
     assert done.returncode == 0, done.stderr
+    assert {"server", "model", "request", "prompt", "tok", "timings", "end"} <= held_to_schema(kept).keys()
     found = json.loads(done.stdout)
     assert found["server"] == {"kind": "ollama", "version": "0.32.5", "url": ollama.url, "local": True}
     assert found["server_timings"]["eval_count"] == found["tokens"]["output"] == 8
