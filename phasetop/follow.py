@@ -11,14 +11,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from phasetop.faults import PhasetopError
 from phasetop.recording import LineFeed, notice, settle
 from phasetop.session import Session
 
 _READ_BYTES: Final = 1 << 20
+_HEAD_BYTES: Final = 1 << 10
+"""So much of the first line tells one session from another: its id stands there."""
+_OPEN: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)  # never wait for a FIFO's writer
 
 
 class Follower:
     """Keeps a Session as long as its file.
+
+    A watcher (no pipe) whose file was replaced by another starts over: ``session`` is a new object then, from the moment
+    on at which the new file has its first line.
 
     Args:
         path: the session file; it may not exist yet. None: the pipe alone.
@@ -32,6 +39,7 @@ class Follower:
         self._pipe = pipe
         self._now = now
         self._fd: int | None = None
+        self._head = b""
         self._file = LineFeed(self.session)
         self._piped = LineFeed(self.session, placed=False)
         self._pipe_open = pipe is not None
@@ -39,9 +47,24 @@ class Follower:
         self.ended = False
 
     def poll(self) -> bool:
-        """Apply what is new; True when something came. Raises `FormatError` for a file of another format."""
+        """Apply what is new; True when something came.
+
+        Raises:
+            FormatError: the file is no session's, or of another format.
+            PhasetopError: the file cannot be read. After either it has ended.
+        """
         if self.ended:
             return False
+        try:
+            return self._poll()
+        except PhasetopError:
+            self.ended = True
+            raise
+        except OSError as error:
+            self.ended = True
+            raise PhasetopError(f"cannot read {self.path}: {(error.strerror or str(error)).lower()}") from None
+
+    def _poll(self) -> bool:
         piped = self._read_pipe()
         lines = self._read_file()
         if piped:
@@ -74,32 +97,93 @@ class Follower:
         return b"".join(parts)
 
     def _read_file(self) -> int:
-        if self.path is None:
+        if self._fd is None and not self._open():
             return 0
-        if self._fd is None:
-            try:
-                self._fd = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-            except FileNotFoundError:
-                return 0
+        assert self._fd is not None
         lines = 0
+        if self._pipe is None and self._is_another(self._fd):
+            self._start_over()
         while True:
             at = self._file.offset + self._file.tail_bytes
             data = os.pread(self._fd, _READ_BYTES, at)
             if data:
+                self._remember_head(data, at)
                 lines += self._file.feed(data)
+                self._take_over()
                 continue
             size = os.fstat(self._fd).st_size
             if size < self._file.offset:
-                self._say_replaced()
+                self._start_over()
             elif size < at:  # cut back to its last whole line
                 self._file.forget_tail()
+            elif self._pipe is None and self._is_elsewhere():
+                continue
             return lines
 
-    def _say_replaced(self) -> None:
-        """The file lost whole lines: nothing here takes back what was shown; say it once."""
+    def _open(self) -> bool:
+        """Open the file; False while there is none."""
+        if self.path is None:
+            return False
+        try:
+            self._fd = os.open(self.path, _OPEN)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _remember_head(self, data: bytes, at: int) -> None:
+        """Keep how the file begins, to tell when another session stands there."""
+        if at == len(self._head) < _HEAD_BYTES and b"\n" not in self._head:
+            self._head += data[: _HEAD_BYTES - len(self._head)]
+            self._head = self._head[: self._head.find(b"\n") + 1] or self._head
+
+    def _is_another(self, fd: int) -> bool:
+        """Whether the file does not begin any more as it did."""
+        head = os.pread(fd, len(self._head), 0) if self._head else b""
+        return head != self._head[: len(head)]
+
+    def _is_elsewhere(self) -> bool:
+        """Whether the path leads to another file than the open one, which is followed from then on.
+
+        From the same place if it goes on with the same session, else from its beginning. A path that is gone leads
+        nowhere: the open file stays.
+        """
+        assert self.path is not None
+        assert self._fd is not None
+        try:
+            there, here = os.stat(self.path), os.fstat(self._fd)
+            if (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
+                return False
+            fd = os.open(self.path, _OPEN)
+        except OSError:
+            return False
+        os.close(self._fd)
+        self._fd = fd
+        if self._is_another(fd) or os.fstat(fd).st_size < self._file.offset:
+            self._start_over()
+        return True
+
+    def _start_over(self) -> None:
+        """Another session stands in the file, or it lost whole lines.
+
+        A watcher reads it again from its beginning. Whoever has the writer's pipe says it, once, takes nothing back, and
+        reads on where the writer goes on.
+        """
+        if self._pipe is None:
+            self._file, self._head, self._replaced = LineFeed(Session()), b"", True
+            return
+        assert self._fd is not None
+        self._file.offset = os.fstat(self._fd).st_size
+        self._file.forget_tail()
         if not self._replaced:
             self._replaced = True
             notice(self.session, "replaced", "the session file became shorter: somebody else wrote to it", level="warn")
+
+    def _take_over(self) -> None:
+        """Show the session of the file that came in the old one's place, as soon as it has begun."""
+        fresh = self._file.session
+        if fresh is not self.session and fresh.hello is not None:
+            self.session = fresh
+            notice(fresh, "replaced", "the session file was replaced: this is what stands there now", level="warn")
 
     def close(self) -> None:
         """Let go of the file; the pipe belongs to the lifeline."""

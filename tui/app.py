@@ -177,7 +177,7 @@ class ViewApp(App[None], inherit_bindings=False):
     def take_up(self, source: Source, lifeline: Lifeline | None, options: Options) -> None:
         """Show this session from now on."""
         no_request = lifeline is not None and not source.session.runs
-        self._source = source
+        self._source, self._taken_up = source, (source.session, lifeline, options)
         self._maker = FrameMaker(source.session)
         self.controls = Controls(
             source,
@@ -318,6 +318,10 @@ class ViewApp(App[None], inherit_bindings=False):
             self.error = error
             self._leave(EXIT_FAILED)
             return
+        session, lifeline, options = self._taken_up
+        if self._source.session is not session:  # the watched file was replaced
+            self.take_up(self._source, lifeline, options)
+            controls = self.controls
         controls.tick()
         controls.changed = controls.changed or came
         now = time.monotonic()

@@ -16,7 +16,7 @@ class Source(Protocol):
 
     @property
     def session(self) -> Session:
-        """What is known so far; the same object as long as the view runs."""
+        """What is known so far; another object only where another session came in its place: the view takes that up."""
         ...
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasetop import events as ev
-from phasetop.faults import FormatError
+from phasetop.faults import FormatError, PhasetopError
 from phasetop.follow import Follower
 from phasetop.recording import LineFeed, load, read_line, settle
 from phasetop.session import Session
@@ -178,16 +179,119 @@ def test_a_file_cut_back_to_whole_lines_goes_on(tmp_path: Path) -> None:
     follower.close()
 
 
-def test_a_file_that_lost_whole_lines_is_called_replaced_once(tmp_path: Path) -> None:
+OTHER: list[ev.Event] = [
+    ev.Hello(t=0, format=1, session="another", anchor=ev.Anchor(mono=0, wall=0), by="phasetop test"),
+    ev.Request(t=3, r=0, api="chat"),
+    ev.Tok(t=4, r=0, x="fresh"),
+]
+
+
+def texts(follower: Follower) -> list[ev.Text]:
+    return follower.session.runs[0].tokens.text
+
+
+@pytest.mark.parametrize("longer", [False, True], ids=["shorter", "longer"])
+@pytest.mark.parametrize("how", ["in its place", "over its name"])
+def test_a_file_that_was_replaced_is_read_from_its_beginning(tmp_path: Path, how: str, longer: bool) -> None:
     path = tmp_path / "a.phasetop"
+    path.write_bytes(ev.encode_all(EVENTS[:5]))
     follower = Follower(path, None, lambda: 0)
+    follower.poll()
+    before = follower.session
+    fresh = ev.encode_all([*OTHER, *(ev.Tok(t=5, r=0, x="more") for _ in range(40 if longer else 0))])
+    assert (len(fresh) > path.stat().st_size) is longer
+    if how == "in its place":
+        path.write_bytes(fresh[:30])
+        follower.poll()
+        assert follower.session is before  # until the other one has its first line
+        path.write_bytes(fresh)
+    else:
+        (tmp_path / "b").write_bytes(fresh)
+        (tmp_path / "b").rename(path)
+    for _ in range(3):
+        follower.poll()
+    assert follower.session is not before
+    assert before.runs[0].tokens.text == ["a\u2028b", "é"]
+    assert texts(follower)[0] == "fresh"
+    assert [n.code for n in follower.session.notices.items] == ["replaced"]
+    with path.open("ab") as out:
+        out.write(ev.encode(ev.Tok(t=9, r=0, x="on")))
+    follower.poll()
+    assert texts(follower)[-1] == "on"
+    follower.close()
+
+
+def test_a_copy_that_has_more_of_the_same_session_is_gone_on_with(tmp_path: Path) -> None:
+    """As rsync puts it there: another file, the same beginning."""
+    path = tmp_path / "a.phasetop"
+    path.write_bytes(ev.encode_all(EVENTS[:4]))
+    follower = Follower(path, None, lambda: 0)
+    follower.poll()
+    before = follower.session
+    (tmp_path / "b").write_bytes(DATA)
+    (tmp_path / "b").rename(path)
+    follower.poll()
+    assert follower.session is before
+    assert texts(follower) == ["a\u2028b", "é", "🦙"]
+    assert follower.ended
+    assert before.notices.items == []
+    follower.close()
+
+
+def test_a_file_whose_name_is_gone_is_followed_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.phasetop"
+    path.write_bytes(ev.encode_all(EVENTS[:4]))
+    follower = Follower(path, None, lambda: 0)
+    with path.open("ab") as out:
+        follower.poll()
+        path.unlink()
+        follower.poll()
+        out.write(ev.encode(EVENTS[4]))
+    follower.poll()
+    assert texts(follower) == ["a\u2028b", "é"]
+    follower.close()
+
+
+def test_whoever_has_the_writers_pipe_says_replaced_once_and_reads_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.phasetop"
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    follower = Follower(path, reader, lambda: 0)
     path.write_bytes(ev.encode_all(EVENTS[:4]))
     follower.poll()
-    os.truncate(path, 10)
+    os.truncate(path, len(ev.encode_all(EVENTS[:2])))
     follower.poll()
     follower.poll()
+    with path.open("ab") as out:
+        out.write(ev.encode(EVENTS[4]))
+    follower.poll()
+    assert texts(follower) == ["a\u2028b", "é"]
     assert [n.code for n in follower.session.notices.items] == ["replaced"]
+    os.close(writer)
+    os.close(reader)
     follower.close()
+
+
+def test_what_cannot_be_read_is_one_line_and_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Follower(tmp_path, None, lambda: 0)
+    with pytest.raises(PhasetopError, match=r"cannot read .*: is a directory"):
+        folder.poll()
+    assert folder.ended
+    assert not folder.poll()
+    folder.close()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    waits = Follower(fifo, None, lambda: 0)
+    with pytest.raises(PhasetopError, match="cannot read"):
+        waits.poll()
+    waits.close()
+
+    def refused(*_: object) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))  # root is refused nothing
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(PhasetopError, match=r"cannot read .*: permission denied"):
+        Follower(tmp_path / "a.phasetop", None, lambda: 0).poll()
 
 
 def test_lines_of_the_pipe_come_after_those_of_the_file(tmp_path: Path) -> None:

@@ -63,6 +63,24 @@ def test_it_shows_a_running_request_at_any_size(size: tuple[int, int]) -> None:
     run(scene())
 
 
+def test_another_session_in_the_files_place_is_taken_up() -> None:
+    """A source begins another Session when the watched file was replaced."""
+
+    async def scene() -> None:
+        stage = Stage(steers=False)
+        async with stage.app.run_test(size=(120, 36)):
+            await until_shown(stage, "DECODE")
+            other = Growing(scripted("run", Turn(tokens=300, texts=["zebra "] * 300)), [2 * S])
+            other.poll()
+            stage.source.session = other.session
+            stage.source.forget_the_rest()
+            await until_shown(stage, "zebra zebra")
+            await press(stage, "q")
+        assert stage.app.error is None
+
+    run(scene())
+
+
 def test_it_follows_what_comes_and_stands_still_when_frozen() -> None:
     async def scene() -> None:
         stage = Stage(at=2 * S)
