@@ -106,6 +106,13 @@ def find_recording(name: str) -> Path:
     raise FileNotFoundError(f"no recording {name!r}: neither a file nor a name in the recordings folder")
 
 
+def kept_name(path: Path) -> str:
+    """What a recording is called: its name in the recordings folder, the whole path of a file elsewhere."""
+    if path.parent != recordings_folder():
+        return str(path)
+    return path.name.removesuffix(".gz").removesuffix(SUFFIX)
+
+
 def lock(fd: int) -> bool:
     """Take the lock of a session file for this process's life; False where another holds it."""
     if fcntl is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from phasetop import places
 from phasetop.display import Display
-from phasetop.faults import EXIT_OK, FormatError, PhasetopError, UsageError
+from phasetop.faults import EXIT_OK, UsageError
 from phasetop.lifeline import Lifeline
 from phasetop.output import print_utf8, say, tell
 from phasetop.plan import Plan, plan
@@ -58,19 +58,9 @@ def replay(name: str, *, as_json: str | None, plain: bool, display: Display | No
         UsageError: there is none of that name.
         PhasetopError: it cannot be read.
     """
-    from phasetop.recording import load, settle
+    from phasetop.opening import open_recording
 
-    try:
-        path = places.find_recording(name)
-        session = load(path)
-    except FileNotFoundError as error:
-        raise UsageError(str(error)) from None
-    except FormatError as error:
-        raise PhasetopError(f"{name}: {error}") from None
-    except OSError as error:
-        raise PhasetopError(f"{name}: {(error.strerror or str(error)).lower()}") from None
-    if session.bye is None and not places.is_live(path):
-        settle(session, session.last_t, "collector-died")
+    session, path = open_recording(name)
     if as_json is None and not plain and has_terminal():
         from phasetop.live import replay_view
 
@@ -82,8 +72,7 @@ def _print(session: Session, path: Path, as_json: str | None) -> int:
     from phasetop import report, summary
     from phasetop.headless import TextOut
 
-    inside = path.parent == places.recordings_folder()
-    kept = path.name.removesuffix(places.SUFFIX) if inside else str(path)
+    kept = places.kept_name(path)
     runs = [one for one in session.runs.values() if one.info.at() is not None]
     if as_json is not None:
         objects = [report.request_object(session, one, kept_as=kept) for one in runs]

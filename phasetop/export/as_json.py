@@ -1,0 +1,61 @@
+"""Everything as one JSON object: the session, each request as `run --json` prints it, and the recorded events."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from phasetop import events as ev
+from phasetop.export import Exported
+from phasetop.recording import GZIP_MAGIC
+from phasetop.report import request_object, to_json
+
+_CHUNK_BYTES: Final = 1 << 20
+
+
+def write(exported: Exported) -> Iterator[str]:
+    """``{"session": {…}, "requests": [ … ], "events": [ … ]}``, one event a line."""
+    session = exported.session
+    requests = [request_object(session, run, kept_as=exported.kept) for run in exported.runs]
+    yield f'{{"session": {to_json(_session(exported), compact=True)},\n"requests": {to_json(requests, compact=True)},\n'
+    yield '"events": ['
+    between = "\n"
+    for line in _lines(exported):
+        try:
+            msgspec.json.decode(line)  # what is written must be read again: a damaged line is left out
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        yield between + line.decode("utf-8", "replace")
+        between = ",\n"
+    yield "\n]}\n"
+
+
+def _session(exported: Exported) -> dict[str, Any]:
+    hello, bye = exported.session.hello, exported.session.bye
+    return {
+        "name": ev.valid_text(exported.kept),
+        "session_id": hello.session if hello is not None else None,
+        "by": hello.by if hello is not None else None,
+        "requests": len(exported.runs),
+        "duration_s": round(exported.session.last_t / 1e9, 6),
+        "complete": bye is not None and bye.reason in ("done", "stopped"),
+        "redacted": hello.redacted if hello is not None else None,
+    }
+
+
+def _lines(exported: Exported) -> Iterator[bytes]:
+    """The recording's whole lines, without their ends."""
+    with exported.path.open("rb") as file:
+        zipped = file.read(2) == GZIP_MAGIC
+        file.seek(0)
+        source = gzip.GzipFile(fileobj=file) if zipped else file
+        tail = b""
+        try:
+            while chunk := source.read(_CHUNK_BYTES):
+                *whole, tail = (tail + chunk).split(b"\n")
+                yield from (line for line in whole if line.strip())
+        except (EOFError, OSError):
+            return  # a torn end: what was whole has been written

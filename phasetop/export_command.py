@@ -1,0 +1,56 @@
+"""`phasetop export`: a recording in another format, on stdout or into a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from phasetop import places
+from phasetop.export import Exported, What, writer_of
+from phasetop.faults import EXIT_OK, PhasetopError, UsageError
+from phasetop.opening import open_recording
+from phasetop.output import say
+
+
+def export(name: str, *, to: str | None, output: str | None, what: What = "tokens") -> int:
+    """Write the recording ``name`` in the format ``to`` (else what the file's ending says) into ``output``, or on stdout.
+
+    Raises:
+        UsageError: there is no such recording or format.
+        PhasetopError: it cannot be read or written.
+    """
+    form = to or _by_ending(output)
+    write = writer_of(form)
+    session, path = open_recording(name)
+    exported = Exported(session, path, places.kept_name(path), what)
+    pieces = write(exported)
+    if output is None or output == "-":
+        for piece in pieces:
+            sys.stdout.buffer.write(piece.encode("utf-8", "replace"))
+        sys.stdout.flush()
+        return EXIT_OK
+    target = Path(output).expanduser()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        if target.exists() and target.samefile(path):
+            raise PhasetopError(f"{output} is the recording itself: it is not written over")
+        with partial.open("w", encoding="utf-8", errors="replace", newline="") as file:
+            for piece in pieces:
+                file.write(piece)
+        partial.replace(target)
+    except OSError as error:
+        raise PhasetopError(f"{output}: {(error.strerror or str(error)).lower()}") from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+    say(f"wrote {output}")
+    return EXIT_OK
+
+
+def _by_ending(output: str | None) -> str:
+    if output is None:
+        raise UsageError("which format? --to json, csv, md, html or perfetto")
+    ending = Path(output).suffix.removeprefix(".").lower()
+    return {"htm": "html", "markdown": "md", "pftrace": "perfetto"}.get(ending, ending or "json")

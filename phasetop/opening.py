@@ -1,0 +1,33 @@
+"""A recording opened by the name that a person typed; what cannot be opened is said in a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from phasetop import places
+from phasetop.faults import FormatError, PhasetopError, UsageError
+from phasetop.recording import load, settle
+from phasetop.session import Session
+
+
+def open_recording(name: str) -> tuple[Session, Path]:
+    """The session of a file, ``@last``, ``@2`` or a recording's name, and its file.
+
+    What a killed writer left is ended (`settle`); what is still written is as far as it was then.
+
+    Raises:
+        UsageError: there is none of that name.
+        PhasetopError: it is no session, or cannot be read.
+    """
+    try:
+        path = places.find_recording(name)
+        session = load(path)
+    except FileNotFoundError as error:
+        raise UsageError(str(error)) from None
+    except FormatError as error:
+        raise PhasetopError(f"{name}: {error}") from None
+    except OSError as error:
+        raise PhasetopError(f"{name}: {(error.strerror or str(error)).lower()}") from None
+    if session.bye is None and not places.is_live(path):
+        settle(session, session.last_t, "collector-died")
+    return session, path
