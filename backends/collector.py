@@ -279,7 +279,7 @@ class Collector:
 
             why: str | None = None
             try:
-                discover(self._recorder)
+                discover(self._recorder, models=command.get("models") is not False)
             except Exception as error:  # whoever asked waits for the answer
                 traceback.print_exc()
                 why = f"phasetop's own error: {type(error).__name__}"

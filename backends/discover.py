@@ -78,14 +78,14 @@ def _look_llama_server(endpoint: Endpoint, wanted: str | None) -> Found | None:
     return Found(next((str(entry.get("id")) for entry in entries if is_named(entry, wanted)), None), names)
 
 
-def discover(recorder: Recorder) -> None:
-    """Write what is there as `server`, `model` and `finding` events."""
+def discover(recorder: Recorder, *, models: bool = True) -> None:
+    """Write what is there as `server`, `model` and `finding` events; without ``models`` as findings alone."""
     for kind, url in usual_addresses():
-        recorder.emit_all(_look(recorder, kind, url))
+        recorder.emit_all(_look(recorder, kind, url, models=models))
     recorder.emit(_embedded(recorder))
 
 
-def _look(recorder: Recorder, kind: str, url: str) -> Iterator[ev.Event]:
+def _look(recorder: Recorder, kind: str, url: str, *, models: bool) -> Iterator[ev.Event]:
     name = "ollama" if kind == "ollama" else "llama-server"
     try:
         endpoint = Endpoint.open(url, None)
@@ -101,12 +101,14 @@ def _look(recorder: Recorder, kind: str, url: str) -> Iterator[ev.Event]:
     if found is None:
         yield ev.Finding(t=recorder.now(), name=name, state="limited", text=f"{base} is no {name} that answers", url=base)
         return
-    version, models = found
-    v = recorder.new_id("v")
-    yield ev.Server(t=recorder.now(), v=v, backend=kind, url=base, version=version, local=is_local(base))
-    for keys in models:
-        yield ev.Model(t=recorder.now(), m=recorder.new_id("m"), v=v, **keys)
-    many = f"{len(models)} model{'' if len(models) == 1 else 's'}"
+    version, there = found
+    v = None
+    if models:
+        v = recorder.new_id("v")
+        yield ev.Server(t=recorder.now(), v=v, backend=kind, url=base, version=version, local=is_local(base))
+        for keys in there:
+            yield ev.Model(t=recorder.now(), m=recorder.new_id("m"), v=v, **keys)
+    many = f"{len(there)} model{'' if len(there) == 1 else 's'}"
     yield ev.Finding(t=recorder.now(), name=name, state="ok", text=f"{base}: {many}", url=base, v=v)
 
 

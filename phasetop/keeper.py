@@ -94,6 +94,10 @@ class Keeper:
         """End request ``r``; what came of it stays."""
         self._lifeline.cancel(r)
 
+    def discover(self) -> None:
+        """Let the collector look around again; other servers' models are not written into this session."""
+        self._lifeline.discover(models=False)
+
     def pull(self, model: str) -> None:
         """Let Ollama fetch a model that it lacks (notice `not-installed`); the session goes on with it when it is there."""
         self._lifeline.get(model, "ollama")

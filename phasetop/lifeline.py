@@ -230,9 +230,9 @@ class Lifeline:
         """Leave a mark in the session."""
         return self._send(op="mark", at=at, label=label)
 
-    def discover(self) -> int:
-        """Look for servers, models, devices; the answers are events."""
-        return self._send(op="discover")
+    def discover(self, *, models: bool = True) -> int:
+        """Look for servers, models, devices; the answers are events. Without ``models`` only findings are written."""
+        return self._send(op="discover", **({} if models else {"models": False}))
 
     def get(self, model: str, backend: str | None = None) -> int:
         """Fetch a model (``backend`` "ollama": pull it there); progress comes as `task` events."""

@@ -12,7 +12,7 @@ from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from phasetop.figures import UNKNOWN, count, size
 from phasetop.headless import Interrupts
 from phasetop.lifeline import Lifeline, Start
-from phasetop.offers import NOT_PLACES
+from phasetop.offers import PLACES
 from phasetop.progress_line import ProgressLine
 from phasetop.session import Session
 from phasetop.visible import harmless
@@ -150,6 +150,6 @@ def _found(session: Session) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
                     "context_trained": None,
                 }
             )
-        elif finding.state != "ok" and finding.name not in NOT_PLACES:
+        elif finding.state != "ok" and finding.name in PLACES:
             unreachable.append({"url": finding.url, "why": f"{finding.name}: {finding.text}"})
     return found, unreachable

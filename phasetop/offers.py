@@ -127,8 +127,8 @@ def _newest(session: Session) -> dict[str, ev.Finding]:
     return newest
 
 
-NOT_PLACES: Final = ("nvml",)
-"""Findings that are about the machine's counters, and no place to run a model."""
+PLACES: Final = ("ollama", "llama-server", "embedded")
+"""Findings that are places to run a model; the others are about the machine."""
 _NAMES: Final = {"ollama": "Ollama", "embedded": "embedded"}
 
 
@@ -136,7 +136,7 @@ def looked_at(session: Session) -> tuple[Looked, ...]:
     """Where discovery looked, in its order, each with its newest answer."""
     rows = []
     for name, finding in _newest(session).items():
-        if name in NOT_PLACES:
+        if name not in PLACES:
             continue
         key, _, does = (finding.todo or "").partition(" ")
         text = finding.text or ""

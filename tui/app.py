@@ -106,11 +106,15 @@ def view(source: Source, *, lifeline: Lifeline | None = None, options: Options |
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How the terminal is drawn to: frames a second; whether it is asked and waited for; whether it is far away."""
+    """How the terminal is drawn to: frames a second; whether it is asked and waited for; whether it is far away.
+
+    ``facts``: what was found of it.
+    """
 
     hz: float = LOCAL_HZ
     paced: bool = False
     remote: bool = False
+    facts: terminal.Facts | None = None
 
 
 def run_app(make: Callable[[Look, Terms], ViewApp], options: Options, lifeline: Lifeline | None) -> int:
@@ -123,9 +127,11 @@ def run_app(make: Callable[[Look, Terms], ViewApp], options: Options, lifeline: 
     look = terminal.look_for(os.environ, told.ground, theme=theme, ascii_only=options.ascii, depth=options.colours)
     # Colours are chosen here, each for its depth; Rich must not convert them by its own idea of the terminal.
     vars(textual.constants)["COLOR_SYSTEM"] = "truecolor"
-    app = make(look, Terms(REMOTE_HZ if remote else LOCAL_HZ, told.answers, remote))
+    mouse = not remote if options.mouse is None else options.mouse
+    facts = terminal.Facts(0, 0, told, look, mouse, os.environ)
+    app = make(look, Terms(REMOTE_HZ if remote else LOCAL_HZ, told.answers, remote, facts))
     try:
-        app.run(mouse=not remote if options.mouse is None else options.mouse)
+        app.run(mouse=mouse)
     except OSError:
         if app.status != EXIT_HUNG_UP:  # else: a terminal that is gone cannot be restored
             raise
@@ -162,7 +168,7 @@ class ViewApp(App[None], inherit_bindings=False):
         self.failures: dict[str, Failure] = {}
         terms = terms or Terms()
         self._options = options
-        self._remote = terms.remote
+        self._remote, self._facts = terms.remote, terms.facts
         self._own = self._look = look  # what the terminal is, and what is worn
         self.take_up(source, lifeline, options)
         self._hz = options.hz or terms.hz
@@ -191,6 +197,7 @@ class ViewApp(App[None], inherit_bindings=False):
             palette=self.open_palette,
             redraw=self._redraw,
             remote=self._remote,
+            terminal=self._facts,
         )
         self.controls.copy = self._to_terminal
         self.controls.restore(options.memory, self._turn_theme)

@@ -20,6 +20,7 @@ from phasetop.tui.panes import Panes
 from phasetop.tui.reading import Reading
 from phasetop.tui.remembering import Remembering
 from phasetop.tui.source import Lifeline, Source
+from phasetop.tui.terminal import Facts
 from phasetop.tui.view import View
 
 DIRECTED: Final = frozenset(("turn", "next", "move"))
@@ -44,6 +45,7 @@ class Controls(Reading, Panes, Lacking, Remembering):
         palette: finds a key by what it does.
         redraw: sends the whole screen again.
         remote: the terminal is at the other end of a link.
+        terminal: what was found of it.
         clock: seconds of a steady clock.
 
     """
@@ -62,10 +64,11 @@ class Controls(Reading, Panes, Lacking, Remembering):
         palette: Callable[[], None] = lambda: None,
         redraw: Callable[[], None] = lambda: None,
         remote: bool = False,
+        terminal: Facts | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(source, lifeline, title=title, clock=clock, asking=asking, earlier=earlier, edit=edit)
-        self._view = replace(self._view, remote=remote)
+        self._view = replace(self._view, remote=remote, terminal=terminal)
         self._plan: Layout | None = None
         self._leave = leave
         self._suspend = suspend
@@ -88,6 +91,9 @@ class Controls(Reading, Panes, Lacking, Remembering):
     def view(self, plan: Layout, *, failed: bool) -> View:
         """The view's state as a frame shows it."""
         self._legend, self._plan = plan.legend, plan
+        if self._view.page == "doctor" and self._view.terminal is not None:
+            size = replace(self._view.terminal, columns=plan.width, rows=plan.height)
+            self._view = replace(self._view, terminal=size)
         self._view = replace(
             self._view,
             frozen=self.frozen_at is not None,

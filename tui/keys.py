@@ -78,6 +78,7 @@ LIVE: Final = (
     Key(("T",), "T", "", "turns", "the turns", "always"),
     Key(("i",), "i", "explain", "explain", "what it is, and where from", "always", 25),
     Key(("p",), "p", "charts", "charts", "the charts", "always", 26),
+    Key(("d",), "d", "", "doctor", "what is measured, and how", "always"),
     Key(("m",), "m", "", "mark", "leave a mark", "steering"),
     Key(("n", "N"), "n N", "", "next", "next, last stall or mark", "always"),
     Key(("slash",), "/", "", "search", "search the replies", "always"),
@@ -143,7 +144,7 @@ ASK: Final = (
 )
 PAGE: Final = (
     Key(
-        ("escape", "q", "question_mark", "exclamation_mark", "e", "enter", "space", "T", "i", "p"),
+        ("escape", "q", "question_mark", "exclamation_mark", "e", "enter", "space", "T", "i", "p", "d"),
         *("esc", "back", "back", "", "always", 10),
     ),
     Key(("tab",), "tab", "next chart", "page_next", "", "charts", 20),

@@ -51,6 +51,10 @@ def paint(
                 focus = "text" if frame.token is not None else frame.view.focus
                 title = explain.TITLES[focus] if frame.token is None else "the token under the cursor"
                 paint_lines(area, title, [(), *explain.lines(focus, frame, area.width - 2)], top)
+            case "doctor":
+                from phasetop.tui import doctorpage  # what it needs is looked at for this page alone
+
+                paint_lines(area, doctorpage.TITLE, doctorpage.lines(session, frame, area.width - 2), top)
             case "charts":
                 from phasetop.tui import charts  # plotext takes 100 ms to load
 

@@ -127,6 +127,12 @@ class Panes(Choices):
         """The charts."""
         self.open("charts")
 
+    def do_doctor(self) -> None:
+        """What can be reached and measured from here; a live session's collector looks around again."""
+        self.open("doctor")
+        if self._lifeline is not None:
+            self._lifeline.discover()
+
     def do_back(self) -> None:
         """Leave the page."""
         self.page = None

@@ -79,6 +79,10 @@ class Lifeline(Protocol):
         """End request ``r``; what came of it stays."""
         ...
 
+    def discover(self) -> None:
+        """Look around again: what can be reached and measured from here comes as findings."""
+        ...
+
     def pull(self, model: str) -> None:
         """Let Ollama fetch a model that it lacks; the session goes on with it when it is there."""
         ...

@@ -21,6 +21,7 @@ from phasetop.tui.theme import ROLES, Depth, Look, Theme
 
 _ANSWER: Final = re.compile(rb"\x1b\]11;rgb:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
 _ATTRIBUTES: Final = re.compile(rb"\x1b\[\?[0-9;]*c")
+_SYNC: Final = re.compile(rb"\x1b\[\?2026;([0-4])\$y")
 _LOCAL_S: Final = 0.5
 _REMOTE_S: Final = 1.0
 _LATE_S: Final = 2.0
@@ -117,10 +118,12 @@ class Answer(Struct, frozen=True):
     """What a terminal said of itself: its ground, if it tells, and whether it answers questions at all.
 
     ``owed_until``: where it was asked and has not answered, until when (`time.monotonic`) an answer may still come.
+    ``sync``: whether it has synchronized output (mode 2026); None: it was not asked.
     """
 
     ground: Rgb | None = None
     answers: bool = False
+    sync: bool | None = None
     owed_until: float | None = None
     fd: int = -1
 
@@ -139,8 +142,31 @@ class Answer(Struct, frozen=True):
             pass
 
 
-def ask_terminal(fd_in: int, fd_out: int, environ: Mapping[str, str]) -> Answer:
-    """Ask the terminal for its ground; not where that is unsafe (dumb, GNU screen)."""
+class Facts(Struct, frozen=True):
+    """What was found of a terminal.
+
+    Attributes:
+        columns, rows: its size; 0: not told.
+        told: what it answered.
+        look: the colours and characters that are used.
+        mouse: the mouse is taken.
+        environ: the environment, of which only the presence and the well-known names of variables are told.
+
+    """
+
+    columns: int
+    rows: int
+    told: Answer
+    look: Look
+    mouse: bool
+    environ: Mapping[str, str]
+
+
+def ask_terminal(fd_in: int, fd_out: int, environ: Mapping[str, str], *, sync: bool = False) -> Answer:
+    """Ask the terminal for its ground, and for ``sync`` (mode 2026); not where that is unsafe (dumb, GNU screen).
+
+    Textual asks for the mode itself, so the view does not; Apple's terminal prints that question.
+    """
     term = environ.get("TERM", "")
     if term in ("", "dumb") or (term.startswith("screen") and not environ.get("TMUX")):
         return Answer()
@@ -150,7 +176,8 @@ def ask_terminal(fd_in: int, fd_out: int, environ: Mapping[str, str]) -> Answer:
         return Answer()
     try:
         tty.setcbreak(fd_in, termios.TCSANOW)
-        os.write(fd_out, b"\x1b]11;?\x1b\\\x1b[c")
+        sync = sync and environ.get("TERM_PROGRAM") != "Apple_Terminal"
+        os.write(fd_out, b"\x1b]11;?\x1b\\" + (b"\x1b[?2026$p" if sync else b"") + b"\x1b[c")
         asked = time.monotonic()
         answer = _read_until_attributes(fd_in, asked + (_REMOTE_S if is_remote(environ) else _LOCAL_S))
     except OSError:
@@ -158,7 +185,14 @@ def ask_terminal(fd_in: int, fd_out: int, environ: Mapping[str, str]) -> Answer:
     finally:
         termios.tcsetattr(fd_in, termios.TCSANOW, before)
     answers = _ATTRIBUTES.search(answer) is not None
-    return Answer(parse_ground(answer), answers, None if answers else asked + _LATE_S, fd_in)
+    has_sync = parse_sync(answer) if sync and answers else None
+    return Answer(parse_ground(answer), answers, has_sync, None if answers else asked + _LATE_S, fd_in)
+
+
+def parse_sync(answer: bytes) -> bool:
+    """Whether an answer says that mode 2026 is known (DECRPM: 0 not recognized, 4 permanently reset)."""
+    match = _SYNC.search(answer)
+    return match is not None and match[1] not in (b"0", b"4")
 
 
 def _read_until_attributes(fd: int, end: float) -> bytes:

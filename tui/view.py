@@ -9,8 +9,9 @@ from msgspec import Struct, field
 from phasetop.alternatives import Alternative
 from phasetop.tui.layout import Pane
 from phasetop.tui.page import Colour
+from phasetop.tui.terminal import Facts
 
-Page = Literal["help", "log", "error", "turns", "info", "charts"]
+Page = Literal["help", "log", "error", "turns", "info", "charts", "doctor"]
 """The pages that can lie over the view."""
 
 
@@ -53,6 +54,7 @@ class View(Struct, frozen=True):
         offer: what one key would do about a failure, on the notice row.
         ask: the ask line.
         remote: the terminal is at the other end of a link, so that the clock goes by seconds.
+        terminal: what was found of the terminal; None: nobody asked.
 
     """
 
@@ -78,6 +80,7 @@ class View(Struct, frozen=True):
     offer: str | None = None
     ask: AskLine = field(default_factory=AskLine)
     remote: bool = False
+    terminal: Facts | None = None
 
     @property
     def zoomed(self) -> bool:

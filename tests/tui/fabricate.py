@@ -262,6 +262,10 @@ class Growing:
         lines = [event for event in self._events if isinstance(event, ev.Tok) and event.r == r]
         return alternatives_of(lines[i]) if i < len(lines) else ()
 
+    def at_once(self, events: Iterable[ev.Event]) -> None:
+        """What comes before all that is still to come."""
+        self._events[self._next : self._next] = events
+
     def append(self, events: Iterable[ev.Event]) -> None:
         """More that is to come."""
         self._events += events
@@ -340,6 +344,14 @@ class Wire:
             now = self._source.now()
             self._source.forget_the_rest()
             self._source.append([ev.End(t=now, r=r, finish="cancelled")])
+
+    def discover(self) -> None:
+        """Look around: a check's answer comes at once."""
+        self.said.append(("discover", None))
+        if self._source is not None:
+            now = self._source.now()
+            found = ev.Finding(t=now, name="swap", state="limited", text="1.2 GB lie in swap", todo="more RAM")
+            self._source.at_once([found, ev.Control(t=now, op="discover", ok=True)])
 
     def pull(self, model: str) -> None:
         """It comes in four steps of a second, and the server is ready with it."""

@@ -30,6 +30,7 @@ SHOWS: dict[str, tuple[tuple[str, ...], str]] = {
     "turns": (("T",), "cached   reply"),
     "explain": (("i",), "where they are from"),
     "charts": (("p",), "KV cache over time"),
+    "doctor": (("d",), "1.2 GB lie in swap"),
     "mark": (("m",), "mark 1; n and N go to it"),
     "next": (("n",), "turn 1 begins"),
     "search": (("slash",), "without a capital, case does not matter"),
