@@ -78,7 +78,7 @@ def paint_help(area: Area, frame: Frame) -> None:
         y = 1 + i % per
         area.right(x + 9, y, key.label)
         area.put(x + 11, y, fit(key.help, area.width // columns - 13), "soft")
-    y = 2 + per
+    y = (2 if 2 + per + len(INTRO) <= area.height else 1) + per
     for role, swatch, text in INTRO:
         area.put(1, y, swatch, "ground", role)
         area.put(6, y, fit(text, area.width - 7), "soft")
