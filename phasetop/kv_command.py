@@ -18,7 +18,7 @@ import msgspec
 from phasetop import known_models, model_store
 from phasetop.faults import EXIT_OK, PhasetopError, UsageError
 from phasetop.kv_report import Study, kv_object, study
-from phasetop.model_metadata import Metadata, from_file
+from phasetop.model_metadata import Metadata, from_event, from_file
 from phasetop.output import print_utf8, say
 from phasetop.server_options import Found, cache_options, looks_like, read_given
 from phasetop.visible import harmless
@@ -150,28 +150,7 @@ def _of_session(session: Session, what: str, given: Found) -> tuple[Metadata, Fo
             f"{what} does not tell the architecture of its model: give the .gguf file, and the server's options after --"
         )
     server = session.servers[model.v].at() if model.v in session.servers else None
-    return _of_event(model), _options_of(server.options or {} if server is not None else {}, given)
-
-
-def _of_event(model: ev.Model) -> Metadata:
-    arch = model.arch or ""
-    hparams = model.hparams or {}
-    blocks = hparams.get(f"{arch}.block_count")
-    return Metadata(
-        arch=arch,
-        hparams=hparams,
-        name=model.name,
-        file=model.file,
-        quant=model.quant,
-        layers=blocks if isinstance(blocks, int) else None,
-        context_trained=model.context_trained,
-        params=model.params,
-        active_params=model.active_params,
-        file_bytes=model.file_bytes,
-        tensor_bytes=model.tensor_bytes,
-        weights=model.weights,
-        origin=model.origin or {},
-    )
+    return from_event(model), _options_of(server.options or {} if server is not None else {}, given)
 
 
 def _options_of(options: Mapping[str, ev.Sourced], given: Found) -> Found:

@@ -10,11 +10,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from phasetop.gguf import GgufError, Header, Tensor, item_text, read_header
 from phasetop.model_names import display_name
 from phasetop.tensor_types import BY_NAME, FILE_TYPES
+
+if TYPE_CHECKING:
+    from phasetop import events as ev
 
 MAX_TEXT: Final = 200
 
@@ -74,6 +77,28 @@ class Metadata:
             known["weights"] = dict(self.weights)
         known["origin"] = {key: self.origin.get(key, "file") for key in known}
         return known
+
+
+def from_event(model: ev.Model) -> Metadata:
+    """What a server told of a model; ``arch`` is empty where it did not."""
+    arch = model.arch or ""
+    hparams = (model.hparams or {}) if arch else {}
+    blocks = hparams.get(f"{arch}.block_count")
+    return Metadata(
+        arch=arch,
+        hparams=hparams,
+        name=model.name,
+        file=model.file,
+        quant=model.quant,
+        layers=blocks if isinstance(blocks, int) else None,
+        context_trained=model.context_trained,
+        params=model.params,
+        active_params=model.active_params,
+        file_bytes=model.file_bytes,
+        tensor_bytes=model.tensor_bytes,
+        weights=model.weights,
+        origin=model.origin or {},
+    )
 
 
 def from_file(path: Path) -> Metadata:

@@ -13,7 +13,12 @@ from phasetop.tui.keys import TABLE, Key, Screen
 README: Final = Path(__file__).resolve().parents[1] / "README.md"
 BEGIN: Final = "<!-- keys: made by scripts/readme_keys.py -->\n"
 END: Final = "<!-- end of keys -->\n"
-TITLES: Final[dict[Screen, str]] = {"start": "start screen", "live": "view", "ask": "ask line"}
+TITLES: Final[dict[Screen, str]] = {
+    "start": "start screen",
+    "live": "view",
+    "ask": "ask line",
+    "roofline": "roofline screen",
+}
 
 
 def section() -> str:

@@ -375,7 +375,7 @@ class ViewApp(App[None], inherit_bindings=False):
             header.paint(canvas.area(0, 0, plan.width, 1), frame)
         body = canvas.area(0, plan.headline.y, plan.width, plan.height - plan.headline.y - 1)
         self.failures.update(pages.paint(kind, body, frame, self._source.session, self.failures, top))
-        footer.paint_keys(canvas.area(0, plan.height - 1, plan.width, 1), frame, "page")
+        footer.paint_keys(canvas.area(0, plan.height - 1, plan.width, 1), frame, self.controls.screen)
 
     def post_display_hook(self) -> None:
         """A frame went out: ask the terminal to say when it has shown it."""

@@ -19,18 +19,19 @@ from phasetop.tui.layout import MARGIN, Layout, pane_at
 from phasetop.tui.panes import Panes
 from phasetop.tui.reading import Reading
 from phasetop.tui.remembering import Remembering
+from phasetop.tui.sliders import Sliding
 from phasetop.tui.source import Lifeline, Source
 from phasetop.tui.terminal import Facts
 from phasetop.tui.view import View
 
-DIRECTED: Final = frozenset(("turn", "next", "move"))
+DIRECTED: Final = frozenset(("turn", "next", "move", "slider", "slide", "slide_far"))
 """Actions that go forth or back, by the key."""
-FORWARD: Final = frozenset(("right_square_bracket", "n", "right"))
+FORWARD: Final = frozenset(("right_square_bracket", "n", "right", "down", "j", "l", "shift+right", "L"))
 TWICE_S: Final = 3.0
 """Two ctrl-C within this time leave."""
 
 
-class Controls(Reading, Panes, Lacking, Remembering):
+class Controls(Reading, Panes, Sliding, Lacking, Remembering):
     """Holds what a person chose, and obeys keys.
 
     Args:
@@ -80,7 +81,7 @@ class Controls(Reading, Panes, Lacking, Remembering):
     def screen(self) -> Screen:
         """Where keys go now."""
         if self.page is not None:
-            return "page"
+            return "roofline" if self.page[0] == "roofline" else "page"
         return "search" if self.searching else "ask" if self.asking else "live"
 
     @property

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-Screen = Literal["live", "ask", "search", "page", "start"]
+Screen = Literal["live", "ask", "search", "page", "roofline", "start"]
 """Where a key is pressed: in the view, in its ask line, on a page over it."""
 When = Literal[
     "always",
@@ -69,7 +69,7 @@ LIVE: Final = (
     Key(("alt+shift+r",), "alt-R", "", "afresh", "again, without its cache", "asked"),
     Key(("c",), "c", "colour", "colour", "other colours for tokens", "always", 20),
     Key(("f",), "f", "follow", "follow", "follow the newest text", "behind", 16),
-    Key(("tab",), "tab", "pane", "pane_on", "next pane; shift-tab: before", "always", 21),
+    Key(("tab",), "tab", "pane", "pane_on", "next pane; shift-tab: back", "always", 21),
     Key(("shift+tab",), "", "", "pane_back", "", "always"),
     Key(("z",), "z", "zoom", "zoom", "all the room for this pane", "always", 24),
     Key(("v",), "v", "figures", "figures", "the figures, and back", "narrow", 22),
@@ -79,10 +79,11 @@ LIVE: Final = (
     Key(("i",), "i", "explain", "explain", "what it is, and where from", "always", 25),
     Key(("p",), "p", "charts", "charts", "the charts", "always", 26),
     Key(("d",), "d", "", "doctor", "what is measured, and how", "always"),
+    Key(("r",), "r", "roofline", "roofline", "the roofline, and what if", "always", 28),
     Key(("m",), "m", "", "mark", "leave a mark", "steering"),
     Key(("n", "N"), "n N", "", "next", "next, last stall or mark", "always"),
     Key(("slash",), "/", "", "search", "search the replies", "always"),
-    Key(("y",), "y", "pull", "pull", "", "lacking", 8),
+    Key(("y",), "y", "pull", "pull", "pull the lacking model", "lacking", 8),
     Key(("y",), "y", "", "copy", "copy the reply or selection", "stocked"),
     Key(("left", "right"), "← →", "", "move", "from token to token", "always"),
     Key(("shift+left", "shift+right", "shift+up", "shift+down"), "shift", "", "select", "with arrows: select", "always"),
@@ -155,12 +156,23 @@ PAGE: Final = (
     Key(("ctrl+c",), "ctrl-c", "", "interrupt", "", "always"),
     Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
 )
+ROOFLINE: Final = (
+    Key(("escape", "q", "r", "enter", "space"), "esc", "back", "back", "back to the view", "always", 10),
+    Key(("up", "down", "k", "j"), "↑ ↓", "choose", "slider", "choose what is moved", "always", 12),
+    Key(("left", "right", "h", "l"), "← →", "move", "slide", "move it: the figures follow at once", "always", 14),
+    Key(("shift+left", "shift+right", "H", "L"), "shift", "far", "slide_far", "with ← →: coarse steps", "always", 16),
+    Key(("0", "backspace"), "0", "as it ran", "reset", "all as the request had it; or backspace", "always", 18),
+    Key(("left_square_bracket", "right_square_bracket"), "[ ]", "turn", "turn", "the turn before, after", "turns", 22),
+    Key(("ctrl+c",), "ctrl-c", "", "interrupt", "", "always"),
+    Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
+)
 TABLE: Final[dict[Screen, tuple[Key, ...]]] = {
     "start": START,
     "live": LIVE,
     "ask": ASK,
     "search": SEARCH,
     "page": PAGE,
+    "roofline": ROOFLINE,
 }
 
 

@@ -7,12 +7,10 @@ from typing import Final
 
 from phasetop.figures import clock
 from phasetop.session import Session
-from phasetop.tui import explain, turns
+from phasetop.tui import explain, helppage, turns
 from phasetop.tui.cells import Area, Part, fit
 from phasetop.tui.failure import Failure
 from phasetop.tui.frame import Frame
-from phasetop.tui.keys import LIVE
-from phasetop.tui.textpane import INTRO, gap_scale
 from phasetop.tui.view import Page
 from phasetop.visible import harmless
 
@@ -20,17 +18,6 @@ Kind = Page
 Line = tuple[Part, ...]
 
 TURNS_COLUMNS: Final = 88
-_EXPLAINED: Final = (
-    ("latency.ttft_s", "first token"),
-    ("rates.prefill_tok_per_s", "prefill"),
-    ("tokens.cached", "cached"),
-    ("rates.decode_tok_per_s", "decode"),
-    ("latency.itl_ms", "gap"),
-    ("kv.tokens", "KV tokens"),
-    ("kv.context", "KV limit"),
-    ("kv.used_bytes", "KV bytes"),
-)
-"""The figures of the view, by the paths that `Measures.unknown` and `.sources` have for them."""
 
 
 def paint(
@@ -40,7 +27,7 @@ def paint(
     try:
         match kind:
             case "help":
-                paint_help(area, frame)
+                helppage.paint(area, frame, top)
             case "log":
                 paint_lines(area, "notices", log_lines(session, frame), top)
             case "error":
@@ -59,64 +46,16 @@ def paint(
                 from phasetop.tui import charts  # plotext takes 100 ms to load
 
                 charts.paint(area, frame, session, top)
+            case "roofline":
+                from phasetop.tui import roofpage
+
+                roofpage.paint(area, frame, session, frame.view.sliders)
     except Exception as error:
         failure = Failure.of(error)
         area.clear()
         area.put(1, 0, f"! this page failed: {failure.kind} · e shows it", "ink")
         return {kind: failure}
     return {}
-
-
-def paint_help(area: Area, frame: Frame) -> None:
-    """The key table in columns, the colours with this turn's values, where figures are from: one page."""
-    rows = [key for key in LIVE if key.help and (frame.view.steers or key.when not in ("steering", "running", "unkept"))]
-    columns = 2 if area.width >= 76 else 1
-    per = -(-len(rows) // columns)
-    area.put(1, 0, "keys", "soft")
-    for i, key in enumerate(rows):
-        x = 1 + (i // per) * (area.width // columns)
-        y = 1 + i % per
-        area.right(x + 9, y, key.label)
-        area.put(x + 11, y, fit(key.help, area.width // columns - 13), "soft")
-    y = (2 if 2 + per + len(INTRO) <= area.height else 1) + per
-    for role, swatch, text in INTRO:
-        area.put(1, y, swatch, "ground", role)
-        area.put(6, y, fit(text, area.width - 7), "soft")
-        y += 1
-    area.put(1, y, "gap ms", "soft")
-    x = gap_scale(area, 9, y, frame)
-    area.put(x + 2, y, fit("steps of this turn's median", max(0, area.width - x - 3)), "faint")
-    y += 2
-    for line in figure_lines(frame)[: max(0, area.height - y)]:
-        area.line(1, y, *line)
-        y += 1
-
-
-def figure_lines(frame: Frame) -> list[Line]:
-    """Where the view's figures are from, and why those that are a dash are one."""
-    measures = frame.measures
-    if measures is None:
-        return [(("figures", "soft"), ("  none before the first request", "faint"))]
-    lines: list[Line] = [
-        ((f"{'times':<12}", "soft"), ("ours: when the bytes of each token reached this machine", "faint")),
-    ]
-    for path, name in _EXPLAINED:
-        why = _under(measures.unknown, path)
-        source = _under(measures.sources, path)
-        if why is not None:
-            lines.append(((f"{name:<12}", "soft"), ("— ", "ink"), (harmless(why, newlines=False), "faint")))
-        elif source is not None:
-            lines.append(((f"{name:<12}", "soft"), (harmless(source, newlines=False), "faint")))
-    return lines
-
-
-def _under(reasons: Mapping[str, str], path: str) -> str | None:
-    """What is said of a path, or of a prefix of it."""
-    while path:
-        if path in reasons:
-            return reasons[path]
-        path = path.rpartition(".")[0]
-    return None
 
 
 def log_lines(session: Session, frame: Frame) -> list[Line]:

@@ -133,6 +133,10 @@ class Panes(Choices):
         if self._lifeline is not None:
             self._lifeline.discover()
 
+    def do_roofline(self) -> None:
+        """The roofline."""
+        self.open("roofline")
+
     def do_back(self) -> None:
         """Leave the page."""
         self.page = None

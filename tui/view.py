@@ -7,11 +7,12 @@ from typing import Literal
 from msgspec import Struct, field
 
 from phasetop.alternatives import Alternative
+from phasetop.knobs import Name, Values
 from phasetop.tui.layout import Pane
 from phasetop.tui.page import Colour
 from phasetop.tui.terminal import Facts
 
-Page = Literal["help", "log", "error", "turns", "info", "charts", "doctor"]
+Page = Literal["help", "log", "error", "turns", "info", "charts", "doctor", "roofline"]
 """The pages that can lie over the view."""
 
 
@@ -26,6 +27,13 @@ class AskLine(Struct, frozen=True):
     focused: bool = False
     label: str = "ask"
     hint: str | None = None
+
+
+class Sliders(Struct, frozen=True):
+    """The roofline screen's: what was changed of the request, and which value the keys move."""
+
+    changed: Values = field(default_factory=Values)
+    chosen: Name = "output"
 
 
 class View(Struct, frozen=True):
@@ -55,6 +63,7 @@ class View(Struct, frozen=True):
         ask: the ask line.
         remote: the terminal is at the other end of a link, so that the clock goes by seconds.
         terminal: what was found of the terminal; None: nobody asked.
+        sliders: of the roofline screen.
 
     """
 
@@ -81,6 +90,7 @@ class View(Struct, frozen=True):
     ask: AskLine = field(default_factory=AskLine)
     remote: bool = False
     terminal: Facts | None = None
+    sliders: Sliders = field(default_factory=Sliders)
 
     @property
     def zoomed(self) -> bool:

@@ -31,6 +31,7 @@ SHOWS: dict[str, tuple[tuple[str, ...], str]] = {
     "explain": (("i",), "where they are from"),
     "charts": (("p",), "KV cache over time"),
     "doctor": (("d",), "1.2 GB lie in swap"),
+    "roofline": (("r",), "what if"),
     "mark": (("m",), "mark 1; n and N go to it"),
     "next": (("n",), "turn 1 begins"),
     "search": (("slash",), "without a capital, case does not matter"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from phasetop.session import Session
-from phasetop.tui import pages
+from phasetop.tui import helppage, pages
 from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import FrameMaker
 from phasetop.tui.layout import layout, zoomed
@@ -112,7 +112,7 @@ def test_the_help_page() -> None:
     plan = layout(80, 24)
     assert plan is not None
     canvas = Canvas(80, 24, Look())
-    pages.paint_help(canvas.area(0, 2, 80, 21), FrameMaker(session("run")).frame(6500 * MS, plan, View(steers=True)))
+    helppage.paint(canvas.area(0, 2, 80, 21), FrameMaker(session("run")).frame(6500 * MS, plan, View(steers=True)))
     compare("help-80x24", canvas)
 
 

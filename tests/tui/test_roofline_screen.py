@@ -1,0 +1,152 @@
+"""The roofline screen: its plot, its sliders under real keys, live and in a replay, and what is not known."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from phasetop.session import Session
+from phasetop.tui import pages, roofplot
+from phasetop.tui.app import Options, ViewApp
+from phasetop.tui.cells import Canvas
+from phasetop.tui.frame import FrameMaker
+from phasetop.tui.keys import TABLE
+from phasetop.tui.layout import layout
+from phasetop.tui.roofplot import Point, Roof
+from phasetop.tui.theme import Look
+from phasetop.tui.view import View
+from tests.tui.cards import on_a_card, on_a_cpu
+from tests.tui.desk import Desk
+from tests.tui.fabricate import S, Turn, scripted, session_of
+from tests.tui.test_snapshots import compare
+
+CARD = session_of(on_a_card(Turn(tokens=500, gap_ms=8.3)))
+CPU = session_of(on_a_cpu(Turn(tokens=60, gap_ms=300)))
+NO_PEAK = session_of(on_a_cpu(Turn(tokens=60, gap_ms=300), peak=None))
+PRESSED: dict[str, tuple[tuple[str, ...], str]] = {
+    # action: the keys, and what the screen shows then
+    "back": (("r", "escape"), "one token"),
+    "slider": (("r", "down"), "bits a weight"),
+    "slide": (("r", "right"), "512 tokens"),  # the reply had 500
+    "slide_far": (("r", "shift+right"), "1,536 tokens"),
+    "reset": (("r", "shift+right", "0"), "500 tokens"),
+    "turn": (("r", "left_square_bracket"), "what if"),
+    "interrupt": (("r", "ctrl+c"), "what if"),
+    "suspend": ((), ""),  # the pty tests do it
+}
+
+
+def picture(session: Session, size: tuple[int, int], at: int | None = None, view: View | None = None) -> Canvas:
+    plan = layout(*size)
+    assert plan is not None
+    canvas = Canvas(*size, Look())
+    frame = FrameMaker(session).frame(session.last_t if at is None else at, plan, view or View(page="roofline"))
+    assert pages.paint("roofline", canvas.area(0, 2, size[0], size[1] - 3), frame, session, {}, 0) == {}
+    return canvas
+
+
+@pytest.mark.parametrize(
+    ("name", "session", "size"),
+    [
+        ("roofline-120x36", CARD, (120, 36)),
+        ("roofline-80x24", CARD, (80, 24)),
+        ("roofline-cpu-60x40", CPU, (60, 40)),
+        ("roofline-no-peak-80x24", NO_PEAK, (80, 24)),
+    ],
+)
+def test_the_screen(name: str, session: Session, size: tuple[int, int]) -> None:
+    compare(name, picture(session, size))
+
+
+@pytest.mark.parametrize("size", [(40, 12), (20, 9), (100, 13), (72, 40), (250, 80)], ids=str)
+@pytest.mark.parametrize("at", [0, S, 60 * S])
+def test_at_any_size_and_time_the_margins_stay_free(size: tuple[int, int], at: int) -> None:
+    for session in (CARD, CPU, NO_PEAK):
+        for row in picture(session, size, at).text().split("\n"):
+            assert row[:1] in ("", " ")
+            assert len(row) < size[0]
+
+
+def test_every_key_of_the_screen_is_pressed_here() -> None:
+    assert {key.does for key in TABLE["roofline"]} == set(PRESSED)
+
+
+@pytest.mark.parametrize("does", [name for name, (keys, _) in PRESSED.items() if keys])
+def test_the_key_shows(does: str) -> None:
+    keys, words = PRESSED[does]
+
+    async def scene() -> None:
+        desk = Desk(CARD, CARD.last_t)
+        source = desk.controls._source
+        app = ViewApp(source, None, Options(hz=50, title="a.phasetop"), Look())  # a replay: there is nobody to ask
+        async with app.run_test(size=(120, 36)):
+            for key in keys:
+                app.simulate_key(key)
+            for _ in range(500):
+                if words in app.text:
+                    break
+                await asyncio.sleep(0.01)
+            assert words in app.text, app.text
+            app.simulate_key("escape")
+            app.simulate_key("q")
+
+    asyncio.run(scene())
+
+
+def test_sliders_stay_while_the_screen_is_left_and_are_the_view_s() -> None:
+    desk = Desk(CARD, CARD.last_t).press("r", "down", "right", "right")
+    assert desk.controls.shown is not None
+    assert desk.controls.shown.view.sliders.changed.dtype == "q5_k_m"
+    desk.press("escape", "r")
+    assert desk.controls.shown.view.sliders.changed.dtype == "q5_k_m"
+    desk.press("backspace")
+    assert desk.controls.shown.view.sliders.changed.dtype is None
+    assert desk.wire.said == []
+
+
+def test_before_any_request_it_says_so_and_keys_do_no_harm() -> None:
+    empty = session_of(scripted("empty", Turn()))
+    assert "no request yet" in picture(empty, (80, 24), S).text()
+    Desk(empty, S).press("r", "right", "down", "shift+left", "0", "escape")
+
+
+def rows_of(roof: Roof, width: int = 46, height: int = 14) -> list[str]:
+    canvas = Canvas(width, height, Look())
+    roofplot.paint(canvas.area(0, 0, width, height), roof)
+    return canvas.text().split("\n")
+
+
+def test_a_dot_lies_where_its_figures_say() -> None:
+    """10 FLOP/B is a quarter of four decades; 10 of 1 … 1,000 TFLOP/s is a third up."""
+    roof = Roof(3.352e12, 989e12, (Point("decode", 10.0, 10e12),))
+    rows = rows_of(roof, 41, 34)  # 31 rows of plot
+    at = [(x, y) for y, row in enumerate(rows) for x, char in enumerate(row) if char == "●"]
+    assert at == [(10, 21)]  # the row of the title, then 20.4 of 31 down
+    assert "989 peak" in rows[0]
+    assert any("3,352 GB/s" in row for row in rows)
+    assert "decode 10" in rows[21]
+
+
+def test_the_roof_bends_where_both_limits_meet() -> None:
+    """989 ÷ 3.352 = 295 FLOP/B: at 62 % of four decades."""
+    rows = rows_of(Roof(3.352e12, 989e12), 100, 30)
+    flat = next(row for row in rows[1:] if len(row.strip()) > 20)
+    assert abs(len(flat) - len(flat.lstrip()) - 61) <= 3
+    assert flat[-1] != " "
+
+
+def test_a_roof_without_peaks_has_dots_and_the_reason() -> None:
+    rows = rows_of(Roof(None, None, (Point("decode", 3.0, 50e9),), why="no peak for this device"))
+    assert "— no peak for this device" in rows[1]
+    assert any("● decode 50" in row for row in rows)  # GFLOP/s
+    assert "GFLOP/s" in rows[0]
+    assert rows_of(Roof(None, None))[1:8] == [""] * 7
+
+
+def test_names_do_not_lie_on_dots_nor_on_the_roof() -> None:
+    points = (Point("decode", 3.2, 4.8e12), Point("prefill", 4.0, 5.0e12))
+    text = "\n".join(rows_of(Roof(3.352e12, 989e12, points)))
+    assert text.count("●") == 2
+    assert "decode 4.8" in text
+    assert "prefill 5.0" in text

@@ -1,0 +1,346 @@
+"""The roofline screen: the plot full size, sliders over what a request was, what it would take, and its timeline.
+
+The figures are `what_if.answer`'s; what was measured stands beside them.
+"""
+
+from __future__ import annotations
+
+from math import log10
+from typing import Final
+
+from msgspec import Struct
+
+from phasetop.figures import UNKNOWN, count, milliseconds, rate, seconds, share
+from phasetop.knobs import DTYPES, NAMES, RANGES, Name
+from phasetop.metrics import Measures
+from phasetop.predict_report import Study
+from phasetop.roofline import Bound, Pass
+from phasetop.run_devices import BANDWIDTH
+from phasetop.session import Session
+from phasetop.tui import onetoken, roofplot
+from phasetop.tui.cells import Area, Share, fit
+from phasetop.tui.explain import clean
+from phasetop.tui.frame import Frame
+from phasetop.tui.kvgauge import about
+from phasetop.tui.roofplot import PREDICTED, Point, Roof
+from phasetop.tui.view import Sliders
+from phasetop.tui.wrap import text_width
+from phasetop.what_if import Answer, Own, answer, bits_of, own_of
+
+TITLE: Final = "roofline"
+WIDE: Final = 100
+"""From so many columns on, and `TALL` rows, sliders and figures stand beside the plot."""
+TALL: Final = 24
+NARROW: Final = 72
+"""Below so many columns everything stands one under the other."""
+_LABELS: Final[dict[Name, str]] = {
+    "prompt": "prompt",
+    "output": "reply",
+    "dtype": "weights",
+    "context": "context",
+    "batch": "batch",
+    "bandwidth": "bandwidth",
+    "flops": "FLOP/s",
+}
+WORDS: Final[dict[Name, str]] = {
+    "prompt": "tokens of the prompt that are read",
+    "output": "tokens that are generated",
+    "dtype": "bits a weight: what a step reads of each",
+    "context": "tokens in the cache when decode begins",
+    "batch": "sequences at once",
+    "bandwidth": "what the machine can read",
+    "flops": "what the machine can compute",
+}
+"""What each slider moves."""
+BOUND: Final[dict[Bound, str]] = {"compute": "the arithmetic", "bandwidth": "the memory"}
+
+
+def paint(area: Area, frame: Frame, session: Session, sliders: Sliders) -> None:
+    """Draw the screen."""
+    run = session.runs.get(frame.r) if frame.r is not None else None
+    measures = frame.measures
+    if run is None or measures is None:
+        area.area(1, 0, area.width - 2, 1).line(0, 0, (TITLE, "soft"), ("  —  no request yet", "faint"))
+        return
+    own = own_of(session, run, measures, frame.cursor)
+    done = answer(own, sliders.changed)
+    roof = roof_of(measures, own, done)
+    inner = area.area(1, 0, area.width - 2, area.height)
+    times = 4 if inner.height >= 19 else 3 if inner.height >= 17 else 0
+    body = inner.area(0, 0, inner.width, inner.height - times)
+    rows = len(NAMES)
+    if inner.width >= WIDE and inner.height >= TALL:
+        left = min(64, inner.width * 11 // 20)
+        paint_sliders(body.area(0, 0, left, rows + 2), own, done, sliders)
+        paint_figures(body.area(0, rows + 4, left, body.height - rows - 4), measures, done)
+        roofplot.paint(body.area(left + 4, 0, body.width - left - 4, body.height - 1), roof)
+    elif inner.width >= NARROW:
+        left = inner.width // 2
+        paint_sliders(body.area(0, 0, left, rows + 2), own, done, sliders)
+        roofplot.paint(body.area(left + 3, 0, inner.width - left - 3, rows + 2), roof)
+        paint_figures(body.area(0, rows + 2, inner.width, body.height - rows - 2), measures, done)
+    else:
+        plot = max(0, body.height - 2 * rows - 6)
+        plot = plot if plot >= 8 else 0
+        if plot:
+            roofplot.paint(body.area(0, 0, inner.width, plot), roof)
+        paint_sliders(body.area(0, plot, inner.width, rows + 2), own, done, sliders)
+        paint_figures(body.area(0, plot + rows + 3, inner.width, body.height - plot - rows - 3), measures, done)
+    if times:
+        paint_times(inner.area(0, inner.height - times + 1, inner.width, times - 1), measures, done)
+
+
+# ---- the plot
+
+
+def roof_of(measures: Measures, own: Own | None = None, done: Answer | None = None) -> Roof:
+    """The roof of a request with its phases on it; with an answer the roof and the phases that it has, too."""
+    roofline = measures.roofline
+    points = []
+    if done is not None and done.study is not None:
+        found = done.study.at_peak
+        pairs = (("decode", found.step), ("prefill", found.prefill))
+        for phase, work in pairs:
+            reached = _reached(work, done.study)
+            if work.intensity and reached:
+                points.append(Point("decode" if phase == "decode" else "prefill", work.intensity, reached, PREDICTED))
+    if roofline.decode_intensity and roofline.decode_flops_per_s:
+        points.append(Point("decode", roofline.decode_intensity, roofline.decode_flops_per_s))
+    if roofline.prefill_intensity and roofline.prefill_flops_per_s:
+        points.append(Point("prefill", roofline.prefill_intensity, roofline.prefill_flops_per_s))
+    bandwidth, flops, at_least = roofline.peak_bytes_per_s, roofline.peak_flops, roofline.at_least
+    if done is not None:
+        bandwidth, flops = done.values.bandwidth, done.values.flops
+        at_least = own is not None and own.at_least and bandwidth == own.values.bandwidth
+    why = onetoken.short(measures.unknown.get(BANDWIDTH, ""))
+    return Roof(bandwidth, flops, tuple(points), of_whom(measures), at_least, why)
+
+
+def of_whom(measures: Measures) -> str:
+    """Whose peaks they are: of cards that take turns, one's."""
+    ran = measures.roofline.ran
+    if len(ran.gpus) > 1:
+        return f"{len(ran.gpus)} cards at once" if ran.by_rows else "one card"
+    return clean(measures.roofline.device or "")
+
+
+def _reached(work: Pass, study: Study) -> float | None:
+    """FLOP/s of a pass that takes as long as it should."""
+    time = work.seconds(study.machine)
+    return work.flops / time if time else None
+
+
+# ---- the sliders
+
+
+def paint_sliders(area: Area, own: Own, done: Answer, sliders: Sliders) -> None:
+    """A row a slider: its label (reversed: keys move it), its value, its place in the range, and the request's own."""
+    area.put(0, 0, "what if", "soft")
+    area.right(area.width, 0, "┊ as it ran" if area.width >= 36 else "", "faint")
+    for y, name in enumerate(NAMES, 1):
+        chosen = name == sliders.chosen
+        area.label(0, y, _LABELS[name], focused=chosen)
+        value, unit = words_of(name, own, done)
+        changed = getattr(sliders.changed, name) is not None
+        area.put(18 - text_width(value), y, value, "ink", None, "b" if changed else "")
+        area.put(19, y, unit, "soft")
+        _track(area, 31, y, name, own, done)
+    y = len(NAMES) + 1
+    if area.height > y:
+        unknown = getattr(done.values, sliders.chosen) is None
+        unknown = unknown and not (sliders.chosen == "dtype" and own.bits is not None)
+        why = own.unknown.get(sliders.chosen) if unknown else None
+        text = f"— {onetoken.short(why)}; ← → set it" if why else WORDS[sliders.chosen]
+        area.put(0, y, fit(text, area.width), "faint")
+
+
+def words_of(name: Name, own: Own, done: Answer) -> tuple[str, str]:
+    """A slider's value and unit."""
+    value = getattr(done.values, name)
+    match name:
+        case "dtype":
+            bits = bits_of(own, value) if value is not None or own.bits is not None else None
+            kind = value or (own.metadata.quant if own.metadata is not None else None) or ""
+            return (UNKNOWN if bits is None else f"{bits:.3g}"), f"bit {clean(kind.lower())}"
+        case "bandwidth":
+            return (UNKNOWN if value is None else f"{value / 1e9:,.4g}"), "GB/s"
+        case "flops":
+            tera = value is None or value >= 1e12
+            return (UNKNOWN if value is None else f"{value / (1e12 if tera else 1e9):,.4g}"), "T" if tera else "G"
+        case "batch":
+            return count(value), ""
+    return count(value), "tokens"
+
+
+def _place(name: Name, value: float | str | None, own: Own) -> float | None:
+    """Where a value lies in its range, 0 to 1."""
+    if name == "dtype":
+        kinds = [bits_of(own, each) or 1.0 for each in DTYPES]
+        bits = bits_of(own, value if isinstance(value, str) else None)
+        low, high, at = kinds[0], kinds[-1], bits
+    else:
+        low, high = RANGES[name]
+        at = value if isinstance(value, int | float) else None
+    if at is None:
+        return None
+    return min(1.0, max(0.0, (log10(max(at, low)) - log10(low)) / (log10(high) - log10(low))))
+
+
+def _track(area: Area, x: int, y: int, name: Name, own: Own, done: Answer) -> None:
+    width = area.width - x
+    if width < 5:
+        return
+    area.put(x, y, "─" * width, "rule")
+    mine = getattr(own.values, name) if name != "context" else own.values.context
+    home = _place(name, mine, own)
+    if home is not None:
+        area.put(x + round(home * (width - 1)), y, "┊", "faint")
+    at = _place(name, getattr(done.values, name), own)
+    if at is not None:
+        area.put(x + round(at * (width - 1)), y, "●", "ink")
+
+
+# ---- the figures
+
+
+_SUMS: Final = 24
+"""Columns right of the timeline's bars."""
+
+
+class Line(Struct, frozen=True):
+    """A figure: what it should be, what bounds it, and what it was."""
+
+    name: str
+    number: str
+    unit: str
+    bound: str
+    measured: str
+
+
+def lines_of(measures: Measures, done: Answer) -> list[Line]:
+    """Prefill, first token, decode, a token, the whole: predicted and measured."""
+    found = done.study.at_peak if done.study is not None else None
+    rates, latency, phases = measures.rates, measures.latency, measures.phases
+    prefill_ns = phases.ns("prefill") if latency.ttft_ns is not None else None
+    decode_ns = phases.ns("decode") if measures.finish.reason is not None else None
+    prefill, first, decode, whole, tok_per_s, step = (None,) * 6 if found is None else (
+        found.prefill_s, found.ttft_s, found.decode_s, total_s(done), found.tok_per_s, found.step_s
+    )  # fmt: skip
+    bounds = ("", "") if found is None else (_bound(found.prefill_bound), _bound(found.step_bound))
+    sum_ns = None if prefill_ns is None or decode_ns is None else prefill_ns + decode_ns
+    return [
+        Line("prefill", *_time(prefill), bounds[0], _measured(prefill_ns)),
+        Line("first token", *_time(first), "", _measured(latency.ttft_ns)),
+        Line("decode", _rate(tok_per_s), "tok/s", bounds[1], _with("tok/s", _rate(rates.decode_per_s))),
+        Line("a token", _ms(step), "ms", "", _with("ms", milliseconds(rates.tpot_ns, fine=True))),
+        Line("reply", *_time(decode), "", _measured(decode_ns)),
+        Line("in all", *_time(whole), "", _measured(sum_ns)),
+    ]
+
+
+def total_s(done: Answer) -> float | None:
+    """Prefill and decode."""
+    if done.study is None:
+        return None
+    found = done.study.at_peak
+    return None if found.prefill_s is None or found.decode_s is None else found.prefill_s + found.decode_s
+
+
+def _bound(bound: Bound | None) -> str:
+    return "" if bound is None else BOUND[bound]
+
+
+def _rate(per_s: float | None) -> str:
+    return UNKNOWN if per_s is None else f"{per_s:.2f}" if per_s < 9.995 else rate(per_s)
+
+
+def _ms(s: float | None) -> str:
+    return UNKNOWN if s is None else f"{s * 1e3:.3f}" if s < 1e-3 else f"{s * 1e3:,.2f}"
+
+
+def _time(s: float | None) -> tuple[str, str]:
+    """A predicted time: in ms where it is short."""
+    if s is None:
+        return UNKNOWN, "s"
+    return (f"{s * 1e3:.1f}", "ms") if s < 0.09995 else seconds(round(s * 1e9))
+
+
+def _measured(ns: int | None) -> str:
+    number, unit = _time(None if ns is None else ns / 1e9)
+    return _with(unit, number)
+
+
+def _with(unit: str, number: str) -> str:
+    return number if number == UNKNOWN else f"{number} {unit}"
+
+
+def paint_figures(area: Area, measures: Measures, done: Answer) -> None:
+    """The table, and below it what real kernels reach; or why there is none."""
+    if area.height <= 0:
+        return
+    wide = area.width >= 56
+    area.put(0, 0, "predicted", "soft")
+    if wide:
+        area.put(30, 0, "bound by", "faint")
+    area.right(area.width, 0, "this run", "faint")
+    rows = lines_of(measures, done)
+    for y, line in enumerate(rows, 1):
+        area.put(0, y, line.name, "soft")
+        area.right(20, y, line.number, "ink")
+        area.put(21, y, line.unit, "soft")
+        area.put(30, y, line.bound if wide else "", "soft")
+        area.right(area.width, y, line.measured, "soft" if line.measured != UNKNOWN else "faint")
+    y = len(rows) + 1
+    for text in notes_of(done):
+        area.put(0, y, fit(text, area.width), "faint")
+        y += 1
+
+
+def notes_of(done: Answer) -> list[str]:
+    """What is missing, or what real kernels make of it."""
+    study = done.study
+    if study is None:
+        return [f"— {onetoken.short(done.why)}"]
+    if done.values.bandwidth is None:
+        return ["— a peak is missing: choose bandwidth, and set it with ← →"]
+    notes = []
+    if study.at_peak.prefill_s is None:
+        notes.append("— prefill needs the FLOP/s: choose it, and set it with ← →")
+    if study.low is not None and study.high is not None:
+        notes.append(f"at the peaks; real kernels, 60 to 80 %: {_rate(study.low)} to {_rate(study.high)} tok/s")
+    return notes
+
+
+# ---- the timeline
+
+
+def paint_times(area: Area, measures: Measures, done: Answer) -> None:
+    """Prefill against decode on one scale: as it should be, and as it was."""
+    found = done.study.at_peak if done.study is not None else None
+    should = (found.prefill_s or 0.0, found.decode_s or 0.0) if found is not None else (0.0, 0.0)
+    was = tuple((measures.phases.ns(name) or 0) / 1e9 for name in ("prefill", "decode"))
+    if measures.latency.ttft_ns is None:
+        was = (0.0, 0.0)
+    longest = max(sum(should), sum(was))
+    x = 13
+    width = max(0, area.width - x - _SUMS)
+    area.put(0, 0, "timeline", "soft")
+    area.put(x, 0, "0", "faint")
+    if longest <= 0:
+        area.put(x + 3, 0, "—  " + (notes_of(done) or ["not begun"])[0].removeprefix("— "), "faint")
+        return
+    area.right(x + width, 0, about(longest), "faint")
+    for y, (label, (prefill, decode), over) in enumerate((("predicted", should, False), ("this run", was, True)), 1):
+        area.put(0, y, label, "soft")
+        if prefill + decode <= 0:
+            area.put(x, y, UNKNOWN, "faint")
+            continue
+        parts: list[Share] = [
+            (prefill, "prefill_area" if over else "prefill", "█"),
+            (decode, "decode_area" if over else "decode", "█"),
+        ]
+        area.bar(x, y, width, longest, parts, " ")
+        area.right(x + width + 9, y, _with(*reversed(_time(prefill + decode))), "soft")
+        told = over or (found is not None and found.prefill_s is not None)
+        part = share(prefill / (prefill + decode)) if told else f"{UNKNOWN} %"
+        area.right(area.width, y, f"{part} prefill", "faint")

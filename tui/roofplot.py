@@ -1,0 +1,207 @@
+"""The roofline as a plot: FLOP/s over FLOPs a byte, both log; a quiet roof, and a dot a phase in its accent. Pure cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import ceil, floor, log10
+from textwrap import wrap
+from typing import Final
+
+from msgspec import Struct
+
+from phasetop.tui.cells import BRAILLE, DOTS, Area
+from phasetop.tui.theme import Accent
+from phasetop.tui.wrap import text_width
+
+DECADES: Final = (1.0, 1e4)
+"""The FLOPs a byte that are always shown; more where a point lies beyond."""
+_HEIGHT: Final = 3
+"""So many powers of ten of FLOP/s are shown at least."""
+MEASURED: Final = "●"
+PREDICTED: Final = "○"
+
+
+class Point(Struct, frozen=True):
+    """A phase: FLOPs a byte, FLOP/s; measured, or what it should reach."""
+
+    phase: Accent
+    intensity: float
+    flops_per_s: float
+    mark: str = MEASURED
+
+
+class Roof(Struct, frozen=True):
+    """What the plot shows; a peak is None where it is not known.
+
+    ``of`` says whose peaks they are, ``why`` why there are none; ``at_least``: the bandwidth was measured.
+    """
+
+    bytes_per_s: float | None
+    flops: float | None
+    points: tuple[Point, ...] = ()
+    of: str = ""
+    at_least: bool = False
+    why: str = ""
+
+
+class _Axes(Struct, frozen=True):
+    """The powers of ten at the edges."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+    def at(self, intensity: float, flops: float, width: int, height: int) -> tuple[int, int]:
+        """The dot of a point in ``width`` × ``height`` cells (2 × 4 dots each)."""
+        across = (log10(intensity) - self.x[0]) / (self.x[1] - self.x[0])
+        up = (log10(flops) - self.y[0]) / (self.y[1] - self.y[0])
+        return round(across * (2 * width - 1)), round((1 - up) * (4 * height - 1))
+
+
+def axes_of(roof: Roof) -> _Axes | None:
+    """The edges for a roof and its points; None: there is nothing to draw."""
+    xs = [*DECADES, *(point.intensity for point in roof.points)]
+    if roof.bytes_per_s and roof.flops:
+        xs.append(2 * roof.flops / roof.bytes_per_s)
+    left, right = floor(log10(min(xs)) + 1e-9), ceil(log10(max(xs)) - 1e-9)
+    ys = [point.flops_per_s for point in roof.points]
+    if roof.flops:
+        ys.append(roof.flops)
+    if roof.bytes_per_s:
+        ys.append(roof.bytes_per_s * 10.0**left)
+        if not roof.flops:
+            ys.append(roof.bytes_per_s * 10.0 ** (left + 2))
+    ys = [y for y in ys if y > 0]
+    if not ys:
+        return None
+    top = ceil(log10(max(ys)) + 0.002)
+    bottom = min(floor(log10(min(ys)) + 1e-9), top - _HEIGHT)
+    return _Axes((left, right), (bottom, top))
+
+
+def unit_of(roof: Roof) -> tuple[float, str]:
+    """(FLOP/s of one, its name): TFLOP/s, on small machines GFLOP/s."""
+    top = max([roof.flops or 0.0, *(point.flops_per_s for point in roof.points)])
+    return (1e12, "TFLOP/s") if top >= 2e12 or not top else (1e9, "GFLOP/s")
+
+
+def figure(value: float) -> str:
+    """A figure of the plot: two digits, all of those before the point."""
+    return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}" if value >= 0.95 else f"{value:.2g}"
+
+
+def paint(area: Area, roof: Roof, *, title: str = "roofline") -> None:
+    """The title's row, the plot, two rows of labels; without any peak and any point nothing but the title."""
+    scale, unit = unit_of(roof)
+    x = area.put(0, 0, title, "soft")
+    peak = f"{figure(roof.flops / scale)} peak" if roof.flops else ""
+    room = area.width - x - 3 - (text_width(peak) + 2 if peak else 0)
+    note = next((each for each in (f"{unit}, {roof.of}", unit) if text_width(each) <= room), "")
+    if roof.of or roof.points:
+        area.put(x + 2, 0, note, "faint")
+    area.right(area.width, 0, peak, "faint")
+    axes = axes_of(roof)
+    top = 1
+    if not roof.bytes_per_s and not roof.flops and roof.why:
+        reason = wrap(f"— {roof.why}", max(10, area.width))[:3]
+        for y, line in enumerate(reason, 1):
+            area.put(0, y, line, "faint")
+        top += len(reason)
+    if axes is None or area.height < top + 5 or area.width < 16:
+        return
+    plot = area.area(0, top, area.width, area.height - top - 2)
+    taken = _paint_roof(plot, roof, axes)
+    taken |= _label_slope(plot, roof, axes)
+    _paint_points(plot, roof, axes, scale, taken)
+    _paint_x(area.area(0, area.height - 2, area.width, 2), axes)
+    if any(point.mark == PREDICTED for point in roof.points):
+        area.put(0, area.height - 1, f"{MEASURED} this run  {PREDICTED} predicted", "faint")
+
+
+def _paint_roof(plot: Area, roof: Roof, axes: _Axes) -> set[tuple[int, int]]:
+    """The roof, two dots a column, as far as the peaks are known; returns its cells."""
+    cells: dict[tuple[int, int], int] = {}
+    if not roof.bytes_per_s and not roof.flops:
+        return set(cells)
+    for dx in range(2 * plot.width):
+        x = axes.x[0] + (axes.x[1] - axes.x[0]) * dx / (2 * plot.width - 1)
+        limits = [roof.bytes_per_s * 10.0**x] if roof.bytes_per_s else []
+        limits += [roof.flops] if roof.flops else []
+        y = log10(min(limits))
+        if not axes.y[0] <= y <= axes.y[1]:
+            continue
+        _, dy = axes.at(10.0**x, 10.0**y, plot.width, plot.height)
+        dy = min(4 * plot.height - 1, max(0, dy))
+        cell = (dx // 2, dy // 4)
+        cells[cell] = cells.get(cell, 0) | DOTS[dx % 2][dy % 4]
+    for (x_cell, y_cell), bits in cells.items():
+        plot.put(x_cell, y_cell, chr(BRAILLE + bits), "faint")
+    return set(cells)
+
+
+def _label_slope(plot: Area, roof: Roof, axes: _Axes) -> set[tuple[int, int]]:
+    """The bandwidth, left of the slope that it is; returns the cells."""
+    if not roof.bytes_per_s:
+        return set()
+    amount = roof.bytes_per_s / 1e9
+    words = f"{'≥ ' if roof.at_least else ''}{amount:,.0f} GB/s" if amount >= 9.95 else f"{amount:.1f} GB/s"
+    for y in range(1, plot.height):
+        level = axes.y[1] - (axes.y[1] - axes.y[0]) * (4 * y + 2) / (4 * plot.height - 1)
+        x = (level - log10(roof.bytes_per_s) - axes.x[0]) / (axes.x[1] - axes.x[0]) * plot.width
+        if roof.flops and 10.0**level > roof.flops / 3:
+            continue
+        at = int(x) - 3 - len(words)
+        if at >= 0 and x < plot.width:
+            plot.put(at, y, words, "faint")
+            return {(column, y) for column in range(at, at + len(words))}
+    return set()
+
+
+def _paint_points(plot: Area, roof: Roof, axes: _Axes, scale: float, taken: set[tuple[int, int]]) -> None:
+    """The dots, each with its name and figure where there is room that nothing has ``taken``."""
+    placed: list[tuple[Point, int, int]] = []
+    for point in roof.points:
+        if point.intensity <= 0 or point.flops_per_s <= 0:
+            continue
+        dx, dy = axes.at(point.intensity, point.flops_per_s, plot.width, plot.height)
+        x, y = min(plot.width - 1, max(0, dx // 2)), min(plot.height - 1, max(0, dy // 4))
+        placed.append((point, x, y))
+    for point, x, y in sorted(placed, key=lambda each: each[0].mark == MEASURED):  # what was measured lies on top
+        plot.put(x, y, point.mark, point.phase)
+        taken.add((x, y))
+    named: set[str] = set()
+    for point, x, y in sorted(placed, key=lambda each: each[0].mark != MEASURED):
+        if point.phase in named:
+            continue  # one name a phase: the dots have its colour
+        named.add(point.phase)
+        words = f"{point.phase} {figure(point.flops_per_s / scale)}"
+        for at, row in _places(x, y, len(words), plot):
+            cells = {(column, row) for column in range(at - 1, at + len(words) + 1)}
+            if not cells & taken:
+                plot.put(at, row, words, "soft")
+                taken |= cells
+                break
+
+
+def _places(x: int, y: int, width: int, plot: Area) -> Iterable[tuple[int, int]]:
+    """Where a name may stand, the best first: right of its dot, under it, left of it, over it."""
+    centred = min(max(0, x - width // 2), plot.width - width)
+    found = [(x + 2, y), (x + 2, y + 1), (centred, y + 1), (x - 1 - width, y + 1), (x - 1 - width, y)]
+    found += [(centred, y + 2), (centred, y - 1), (x + 2, y + 2), (x - 1 - width, y - 1)]
+    return [(at, row) for at, row in found if at >= 0 and at + width <= plot.width and 0 <= row < plot.height]
+
+
+def _paint_x(area: Area, axes: _Axes) -> None:
+    """The powers of ten of FLOPs a byte, and what they are."""
+    powers: Sequence[int] = range(int(axes.x[0]), int(axes.x[1]))
+    for power in powers:
+        at = round((power - axes.x[0]) / (axes.x[1] - axes.x[0]) * (area.width - 1))
+        area.put(at, 0, _short(power), "faint")
+    area.right(area.width, 1, "FLOP a byte", "faint")
+
+
+def _short(power: int) -> str:
+    """``0.1``, ``1``, ``100``, ``10k``, ``1M``."""
+    if power < 0:
+        return f"{10.0**power:g}"
+    suffix, rest = (("", power), ("k", power - 3), ("M", power - 6))[min(2, power // 3)]
+    return f"{10**rest}{suffix}"
