@@ -68,7 +68,7 @@ class Sourced(msgspec.Struct, omit_defaults=True):
 
 
 class Hello(Event, tag="hello", kw_only=True):
-    """The first line: who writes, where, and the clocks."""
+    """The first line: who writes, where, and the clocks. ``part``: which of its session's files this is, from 1."""
 
     format: int
     session: str
@@ -80,6 +80,7 @@ class Hello(Event, tag="hello", kw_only=True):
     stamps: str = "read"
     redacted: bool = False
     kind: str = "run"
+    part: Id = 1
 
 
 class Server(Event, tag="server", kw_only=True):
@@ -360,6 +361,18 @@ class Control(Event, tag="control", kw_only=True):
     task: Id | None = None
 
 
+class Part(Event, tag="part", kw_only=True):
+    """A session in several files. With ``file``: the last line of one, it goes on there as part ``part``.
+
+    Without: the end of a part's head, in which descriptions and the lines of the requests that ran then (``carried``)
+    stand again as the parts before have them.
+    """
+
+    part: Id
+    file: str | None = None
+    carried: list[Id] = []
+
+
 class Bye(Event, tag="bye", kw_only=True):
     """The last line: why it ended and how many lines came before. done and stopped are complete sessions."""
 
@@ -370,13 +383,13 @@ class Bye(Event, tag="bye", kw_only=True):
 
 KINDS: Final[tuple[type[Event], ...]] = (
     *(Hello, Server, Model, Device, Series, Request, Prompt),
-    *(State, Prog, Tok, Timings, End, Slot, Smp, Clock, Task, Mark, Finding, Notice, Control, Bye),
+    *(State, Prog, Tok, Timings, End, Slot, Smp, Clock, Task, Mark, Finding, Notice, Control, Part, Bye),
 )
 """Every kind of format 1; descriptions first."""
 
 AnyEvent: TypeAlias = (
     Hello | Server | Model | Device | Series | Request | Prompt
-    | State | Prog | Tok | Timings | End | Slot | Smp | Clock | Task | Mark | Finding | Notice | Control | Bye
+    | State | Prog | Tok | Timings | End | Slot | Smp | Clock | Task | Mark | Finding | Notice | Control | Part | Bye
 )  # fmt: skip
 
 

@@ -285,9 +285,7 @@ class Lifeline:
         """What the kept recording is called: its name, or its path where it lies outside the recordings folder."""
         if self.kept is None:
             return None
-        if self.kept.parent == places.recordings_folder():
-            return self.kept.name.removesuffix(places.SUFFIX)
-        return str(self.kept)
+        return places.kept_name(self.kept)
 
     def _has_lines(self) -> bool:
         """Whether there is a file worth a name; one that a full disk cut short is."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop import places
+from phasetop.parts import SUFFIX, split_stem, stem_of
 
 _HEAD_BYTES: Final = 1 << 16
 """The names of server and model stand within so much of a session's beginning."""
@@ -34,7 +35,7 @@ class Recording(Struct, frozen=True):
 def live_sessions(but: str | None = None) -> list[LiveSession]:
     """The sessions of this machine that run and have a server, newest first; ``but``: the id of one's own."""
     found: list[LiveSession] = []
-    for path in _newest(places.live_folder(), f"*{places.SUFFIX}"):
+    for path in _newest(places.live_folder(), f"*{SUFFIX}"):
         if path.stem != but and places.is_live(path):
             known = _head(path)
             if known is not None:
@@ -45,13 +46,14 @@ def live_sessions(but: str | None = None) -> list[LiveSession]:
 def recordings(limit: int = 20) -> list[Recording]:
     """The newest recordings."""
     found: list[Recording] = []
-    for path in _newest(places.recordings_folder(), f"*{places.SUFFIX}*")[:limit]:
+    for files in places.kept_files()[:limit]:
         try:
-            state = path.stat()
+            states = [path.stat() for path in files]
         except OSError:
             continue
-        name = path.name.removesuffix(".gz").removesuffix(places.SUFFIX)
-        found.append(Recording(path, name, state.st_mtime, state.st_size))
+        name = split_stem(stem_of(files[0].name))[0]
+        when_s, size_bytes = max(each.st_mtime for each in states), sum(each.st_size for each in states)
+        found.append(Recording(files[0], name, when_s, size_bytes))
     return found
 
 

@@ -15,7 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-SUFFIX: Final = ".phasetop"
+from phasetop import parts
+from phasetop.parts import SUFFIX, ZIPPED
+
 UNFINISHED_DAYS: Final = 7
 """A killed run's file stays this long."""
 
@@ -63,7 +65,7 @@ def recording_stem(model: str | None, when: datetime | None = None) -> str:
 
 def safe_stem(name: str) -> str:
     """``name`` as a file name: no separators, no leading dot or dash, at most 120 characters."""
-    name = name.removesuffix(SUFFIX)
+    name = parts.stem_of(name)
     return re.sub(r"[^\w.-]|_", "-", name).strip("-.")[:120] or "session"
 
 
@@ -76,11 +78,45 @@ def numbered(folder: Path, stem: str) -> Iterator[Path]:
 
 def is_path(name: str) -> bool:
     """Whether ``--record=NAME`` means a file of the user's own, not a name in the recordings folder."""
-    return "/" in name or os.sep in name or name.endswith(SUFFIX)
+    return "/" in name or os.sep in name or name.removesuffix(ZIPPED).endswith(SUFFIX)
+
+
+def kept_files() -> list[list[Path]]:
+    """The files of each kept session, its parts in order; the session that was written last comes first."""
+    dated: list[tuple[float, Path]] = []
+    try:
+        with os.scandir(recordings_folder()) as entries:
+            for entry in entries:
+                if entry.name.removesuffix(ZIPPED).endswith(SUFFIX) and not entry.name.startswith("."):
+                    try:
+                        dated.append((entry.stat().st_mtime, Path(entry.path)))
+                    except OSError:
+                        continue
+    except OSError:
+        return []
+    return parts.group([path for _, path in sorted(dated, reverse=True)])
+
+
+def live_files() -> list[list[Path]]:
+    """The files of each session in the live folder, running or cut off, its parts in order, newest first."""
+    dated: list[tuple[float, Path]] = []
+    try:
+        for path in live_folder().iterdir():
+            if path.name.endswith(SUFFIX):
+                try:
+                    dated.append((path.stat().st_mtime, path))
+                except OSError:  # a link whose file is gone
+                    continue
+    except OSError:
+        return []
+    return parts.group([path for _, path in sorted(dated, reverse=True)])
 
 
 def find_recording(name: str) -> Path:
-    """The file that a person means: a path, ``@last``, ``@2`` (the second newest), or a recording's name.
+    """The file that a person means: a path, ``@last``, ``@2`` (the second newest), a recording's name, a session's id.
+
+    Of a session in several parts the first. An id may be cut short where no other begins so: it means a session of the
+    live folder, one that runs or was cut off.
 
     Raises:
         FileNotFoundError: there is none; the text says what was looked for.
@@ -89,28 +125,53 @@ def find_recording(name: str) -> Path:
         raise FileNotFoundError(f"no recording {name!r}: @last, @2, a name or a file is expected")
     if name == "@last" or re.fullmatch(r"@\d{1,6}", name):
         back = 1 if name == "@last" else max(1, int(name[1:]))
-        files = sorted(recordings_folder().glob(f"*{SUFFIX}*"), key=lambda path: path.stat().st_mtime, reverse=True)
+        files = kept_files()
         if len(files) < back:
             kept = f"there are {len(files)}" if files else "nothing is kept yet (`--record` keeps a run)"
             raise FileNotFoundError(f"no recording {name}: {kept}")
-        return files[back - 1]
+        return files[back - 1][0]
     given = Path(name).expanduser()
-    if given.is_dir():
-        raise FileNotFoundError(f"{name} is a folder: a recording is a file")
-    if given.exists():
+    is_file, is_folder = _kind(given)
+    if is_file:
         return given
-    for suffix in ("", SUFFIX, f"{SUFFIX}.gz"):
-        kept_file = recordings_folder() / f"{name}{suffix}"
-        if "/" not in name and kept_file.is_file():
-            return kept_file
+    if "/" not in name and (found := _by_name(name)) is not None:
+        return found
+    if is_folder:
+        raise FileNotFoundError(f"{name} is a folder: a recording is a file")
     raise FileNotFoundError(f"no recording {name!r}: neither a file nor a name in the recordings folder")
+
+
+def _kind(path: Path) -> tuple[bool, bool]:
+    """(there is something to open, it is a folder); a name that no file can have is neither."""
+    try:
+        is_folder = path.is_dir()
+        return path.exists() and not is_folder, is_folder
+    except OSError:
+        return False, False
+
+
+def _by_name(name: str) -> Path | None:
+    """A recording of this name, else the session of the live folder whose id begins so."""
+    for suffix in ("", SUFFIX, f"{SUFFIX}{ZIPPED}"):
+        kept = recordings_folder() / f"{name}{suffix}"
+        if _kind(kept)[0]:
+            return kept
+    for files in kept_files():  # whose first parts are gone
+        if parts.split_stem(parts.stem_of(files[0].name))[0] == name:
+            return files[0]
+    if not re.fullmatch(r"[0-9a-f-]{4,36}", name):
+        return None
+    begun = [files[0] for files in live_files() if files[0].name.startswith(name)]
+    if len(begun) > 1:
+        raise FileNotFoundError(f"no recording {name!r}: {len(begun)} sessions of the live folder begin so")
+    return begun[0] if begun else None
 
 
 def kept_name(path: Path) -> str:
     """What a recording is called: its name in the recordings folder, the whole path of a file elsewhere."""
     if path.parent != recordings_folder():
         return str(path)
-    return path.name.removesuffix(".gz").removesuffix(SUFFIX)
+    return parts.stem_of(path.name)
 
 
 def lock(fd: int) -> bool:

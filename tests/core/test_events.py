@@ -142,8 +142,17 @@ def test_what_is_written_says_the_same(line: bytes) -> None:
     assert all(wrote[key] == said[key] for key in wrote if key in said)
 
 
+LATER = b"""\
+{"k":"part","t":12900000000,"part":2,"file":"a.part2.phasetop"}
+{"k":"part","t":12900000000,"part":2,"carried":[3]}
+"""
+"""Kinds that came after the format was written down."""
+
+
 def test_every_kind_has_an_example() -> None:
-    assert {type(event) for event in DECODED} == set(ev.KINDS)
+    later = [ev.decode(line) for line in LATER.splitlines()]
+    assert {type(event) for event in [*DECODED, *later]} == set(ev.KINDS)
+    assert ev.encode_all(event for event in later if event is not None) == LATER
 
 
 # -- what a reader takes and what not ---------------------------------------------------------------------------------

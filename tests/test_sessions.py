@@ -1,0 +1,215 @@
+"""`phasetop sessions` as a process: real recordings, running ones, hostile names, and what is never removed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from phasetop import events as ev
+from phasetop.cli import main
+from phasetop.lifeline import Start, Target
+from phasetop.recording import load
+
+if TYPE_CHECKING:
+    from tests.conftest import Collected, Home, Metronome
+
+Beat = Callable[..., "Metronome"]
+RUN = [sys.executable, "-m", "phasetop"]
+
+
+def call(home: Home, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    options.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run(
+        [*RUN, *arguments], capture_output=True, text=True, timeout=60, check=False, env=home.env, **options
+    )
+
+
+def told(home: Home, *arguments: str) -> Any:
+    done = call(home, *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def write(
+    home: Home, name: str, *, tokens: int = 3, folder: str = "recordings", session: str = "", bye: bool = True
+) -> Path:
+    """A small session of one request."""
+    anchor = ev.Anchor(mono=1, wall=1_796_000_000_000_000_000)
+    events: list[ev.Event] = [
+        ev.Hello(t=0, format=1, session=session or name, anchor=anchor, by="phasetop 0"),
+        ev.Server(t=1, v=0, backend="llamacpp"),
+        ev.Model(t=2, m=0, v=0, name="tiny"),
+        ev.Request(t=10, r=0, v=0, m=0, api="chat", messages=[{"role": "user", "content": "why"}]),
+        ev.State(t=20, r=0, s="sent", at=20),
+        *(ev.Tok(t=1_000_000 * (i + 1), r=0, x=" a") for i in range(tokens)),
+        ev.Timings(t=9_000_000, r=0, prompt_n=7, cached_n=0, prompt_ms=1.0, gen_n=tokens, gen_ms=2.0),
+        ev.End(t=9_000_000, r=0, finish="stop"),
+        *([ev.Bye(t=9_500_000, reason="done", lines=9)] if bye else []),
+    ]
+    path = home.state / "phasetop" / folder / f"{name}.phasetop"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(ev.encode_all(events))
+    return path
+
+
+def test_recordings_are_listed_shown_renamed_and_removed(state_home: Home, metronome: Beat) -> None:
+    url = metronome(rate=1000, tokens=4, prefill_ms=1, prompt=20).url
+    assert call(state_home, "run", url, "-p", "hi", "--record=one").returncode == 0
+    assert call(state_home, "run", url, "-p", "hi again", "--record=two", "--redact").returncode == 0
+    first, second = told(state_home, "sessions", "--json=compact")["sessions"]
+    assert (first["name"], first["requests"], first["model"], first["redacted"]) == ("two", 1, "llama3.1:8b", True)
+    assert (second["name"], second["complete"], second["live"], second["kept"]) == ("one", True, False, True)
+    whole = load(Path(second["file"]))
+    assert whole.hello is not None
+    assert (second["session_id"], second["duration_s"]) == (whole.hello.session, round(whole.last_t / 1e9, 6))
+
+    shown = told(state_home, "sessions", "show", "@2", "--json")
+    assert shown["session"] == second
+    assert [request["text"] for request in shown["requests"]] == [" the model reads every"]
+    assert shown["requests"][0]["session"] == "one"
+    text = call(state_home, "sessions", "show", "one").stdout
+    assert "request 0: hi\n" in text
+    assert "prompt   20 tok " in text
+    assert "finish   stop\n" in text
+
+    done = call(state_home, "sessions", "rename", "one", "../my first")
+    assert (done.returncode, done.stderr) == (0, "phasetop: one is now my-first\n")
+    assert call(state_home, "sessions", "rename", "two", "my-first").returncode == 1
+    refused = call(state_home, "sessions", "rm", "my-first")
+    assert (refused.returncode, "--yes" in refused.stderr) == (2, True)
+    assert call(state_home, "sessions", "rm", "my-first", "@1", "--yes").returncode == 0
+    assert told(state_home, "sessions", "--json")["sessions"] == []
+    assert not list((state_home.state / "phasetop" / "recordings").iterdir())
+
+
+def test_the_table_fits_80_columns_and_marks_what_was_cut(state_home: Home) -> None:
+    write(state_home, "x" * 120)
+    write(state_home, "short", bye=False)
+    write(state_home, "évil\x1b[2J")
+    (state_home.state / "phasetop" / "recordings" / "nonsense.phasetop").write_text("hello\n")
+    done = call(state_home, "sessions")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1 + 3 + 2
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in done.stdout + done.stderr
+    (cut,) = (line for line in lines if "short" in line)
+    assert cut.startswith("◌ @")
+    assert "tiny" in cut
+    assert "nonsense.phasetop: this is no phasetop recording" in done.stderr
+
+
+def test_one_that_runs_is_marked_reached_by_its_id_and_never_removed(
+    state_home: Home, metronome: Beat, collect: Callable[..., Collected]
+) -> None:
+    one = collect(Start(target=Target(None, metronome(rate=200, tokens=100_000, prefill_ms=1).url)))
+    r = one.ask()
+    one.until(lambda s: len(s.runs[r].tokens) > 3)
+    cut = write(state_home, "0000cafe-1111", folder="live", session="0000cafe-1111", bye=False)
+    running, left = told(state_home, "sessions", "--json")["sessions"]
+    assert (running["live"], running["complete"], running["kept"]) == (True, False, False)
+    assert running["name"] == one.lifeline.session_id[:8]
+    assert (left["name"], left["live"], left["complete"]) == ("0000cafe", False, False)
+    done = call(state_home, "sessions", "rm", running["name"], "0000cafe", "--yes")
+    assert (done.returncode, "running" in done.stderr) == (1, True)
+    assert cut.exists()
+    assert call(state_home, "sessions", "rename", running["name"], "x").returncode == 1
+    assert "the model reads" in call(state_home, "replay", running["name"]).stdout
+    assert call(state_home, "sessions", "rename", "0000cafe", "saved").returncode == 0
+    assert not cut.exists()
+    assert call(state_home, "replay", "saved", "--plain").stdout == " a a a"
+
+
+def test_a_named_one_that_runs_stands_there_once(
+    state_home: Home, metronome: Beat, collect: Callable[..., Collected]
+) -> None:
+    one = collect(metronome(rate=200, tokens=100_000, prefill_ms=1).url)
+    one.until(lambda s: s.models)
+    one.lifeline.keep("kept-early")
+    assert [(s["name"], s["live"]) for s in told(state_home, "sessions", "--json")["sessions"]] == [("kept-early", True)]
+    assert call(state_home, "sessions", "rm", "kept-early", "--yes").returncode == 1
+    assert one.lifeline.kept is not None
+    assert one.lifeline.kept.exists()
+
+
+def test_totals(state_home: Home) -> None:
+    write(state_home, "a", tokens=3)
+    write(state_home, "b", tokens=5)
+    copy = write(state_home, "b-copy", tokens=5, session="b")
+    copy.with_suffix(".phasetop.gz").write_bytes(gzip.compress(copy.read_bytes()))
+    for _ in range(2):  # then from the index
+        told_now = told(state_home, "sessions", "totals", "--json=compact")
+        (row,) = told_now["rows"]
+        assert (row["key"], row["requests"], row["prompt_tokens"], row["output_tokens"]) == ("tiny", 2, 14, 8)
+        assert row["wall_s"] == round(2 * (9_000_000 - 20) / 1e9, 6)
+        assert row["energy_j"] is None
+        assert "rows.energy_j" in told_now["unknown"]
+    text = call(state_home, "sessions", "totals", "--by", "day").stdout
+    assert text.splitlines()[0].split() == ["day", "requests", "prompt", "cached", "output", "energy", "wall", "time"]
+    assert "≥" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["show", "nowhere"], 2, "no recording 'nowhere'"),
+        (["show", "."], 2, "is a folder"),
+        (["show", "/etc/hostname"], 1, "no phasetop recording"),
+        (["rm", "/etc/hostname", "--yes"], 2, "outside the recordings"),
+        (["rename", "a", "@last"], 2, "no name for a recording"),
+        (["rename", "a", "x.part2"], 2, "belongs to a part"),
+        (["show", "newer"], 1, "written by phasetop 2.0, format 2; this one reads 1"),
+        (["show", "ab"], 2, "no recording 'ab'"),
+        (["show", "abcd"], 2, "2 sessions of the live folder begin so"),
+    ],
+)
+def test_errors_are_one_line(
+    state_home: Home, arguments: list[str], status: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(state_home, "a")
+    hello = ev.Hello(t=0, format=2, session="s", anchor=ev.Anchor(0, 0), by="phasetop 2.0")
+    path.with_name("newer.phasetop").write_bytes(ev.encode(hello))
+    for name in ("abcd1", "abcd2"):
+        write(state_home, name, folder="live")
+    assert main(["sessions", *arguments]) == status
+    done = capsys.readouterr()
+    assert says in done.err
+    assert done.out == ""
+    assert len(done.err.splitlines()) == 1
+    assert path.exists()
+
+
+def test_at_a_terminal_it_asks(state_home: Home) -> None:
+    import pty
+
+    path = write(state_home, "precious")
+    for answer, gone in (("\n", False), ("n\n", False), ("y\n", True)):
+        mine, theirs = pty.openpty()
+        try:
+            os.write(mine, answer.encode())
+            done = call(state_home, "sessions", "rm", "precious", stdin=theirs)
+        finally:
+            os.close(mine)
+            os.close(theirs)
+        assert "precious: 1 request" in done.stderr
+        assert "remove it for ever? [y/N]" in done.stderr
+        assert path.exists() is not gone
+
+
+def test_names_are_completed(state_home: Home) -> None:
+    write(state_home, "morning")
+    env = {
+        **state_home.env,
+        "_PHASETOP_COMPLETE": "bash_complete",
+        "COMP_WORDS": "phasetop sessions show mo",
+        "COMP_CWORD": "3",
+    }
+    done = subprocess.run(RUN, capture_output=True, text=True, env=env, check=False, timeout=30)
+    assert done.stdout.split() == ["plain,morning"]
