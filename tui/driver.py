@@ -7,6 +7,7 @@ before they are decoded.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import selectors
@@ -77,6 +78,27 @@ class TerminalDriver(LinuxDriver):
     def forget(self) -> None:
         """Something else may stand on the terminal: send all again that is drawn."""
         self.shadow.forget(self._size.columns if self._size is not None else 0)
+
+    def _sigcont_application(self, *arguments: object) -> None:
+        """Go on: as Textual does after ctrl-Z; after a SIGSTOP, which nobody can prepare for, as `_set_up_again`."""
+        if self._key_thread is None or not self._key_thread.is_alive():
+            super()._sigcont_application(*arguments)
+        else:  # not here: what was interrupted may hold the lock of the output's queue
+            asyncio.get_running_loop().call_soon_threadsafe(self._set_up_again)
+
+    def _set_up_again(self) -> None:
+        """Set the terminal's modes again, on it as it was before.
+
+        Textual alone would begin a second time beside what runs: two threads then share the keys, one of them never ends,
+        and what the terminal was like before is forgotten.
+        """
+        before, writer = self.attrs_before, self._writer_thread
+        self.disable_input()
+        if writer is not None:
+            writer.stop()
+        super().resume_application_mode()
+        self.attrs_before = before
+        self.forget()
 
     def run_input_thread(self) -> None:
         """Read and dispatch until the application mode ends."""

@@ -66,6 +66,30 @@ def test_stopped_and_continued_it_gives_the_terminal_back_and_paints_all_again()
         assert given_back(view)
 
 
+def test_stopped_from_outside_it_goes_on_as_one_and_gives_the_terminal_back() -> None:
+    def held() -> tuple[int, int]:
+        return len(os.listdir(f"/proc/{view.pid}/task")), len(os.listdir(f"/proc/{view.pid}/fd"))
+
+    with start("--finished", "--tokens", "40", size=(120, 36)) as view:
+        view.until_shown("DONE")
+        before = held()
+        for _ in range(3):
+            view.signal(signal.SIGSTOP)
+            view.until(lambda: _state(view.pid) == "T")
+            view.screen.reset()
+            view.signal(signal.SIGCONT)
+            view.until_shown("DONE")
+        view.send("?")
+        view.until_shown("quit; a running reply ends")
+        view.until(lambda: held() == before)
+        view.send("q")
+        view.until_shown("DONE")
+        view.send("q")
+        assert view.wait() == 0
+        assert given_back(view)
+        assert termios.tcgetattr(view.fd) == view.before
+
+
 def test_a_lost_terminal_ends_it_where_no_signal_tells() -> None:
     code = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     command = [sys.executable, "-c", code, sys.executable, FABRICATE, "--tokens", "2000"]
