@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,15 +11,17 @@ Message = dict[str, Any]
 
 
 class Conversation:
-    """What was said, by request. Thread-safe."""
+    """What was said, by request; each holds its own messages alone, and whom it went on from. Thread-safe."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._said: dict[int, tuple[Message, ...]] = {}
-        self._ids: dict[int, tuple[int, ...]] = {}
+        self._said: dict[int, tuple[int | None, tuple[Message, ...]]] = {}
+        self._ids: dict[int, array[int]] = {}
 
-    def add(self, r: int, messages: Sequence[Message], reply: str, calls: Mapping[int, Mapping[str, Any]]) -> None:
-        """Remember a request's whole chat and what came back, also when it was cut short; an empty reply is left out."""
+    def add(
+        self, r: int, parent: int | None, messages: Sequence[Message], reply: str, calls: Mapping[int, Mapping[str, Any]]
+    ) -> None:
+        """Remember a request's new messages and what came back, also when it was cut short; an empty reply is left out."""
         said = list(messages)
         if reply or calls:
             answer: Message = {"role": "assistant", "content": reply}
@@ -33,17 +36,21 @@ class Conversation:
                 ]
             said.append(answer)
         with self._guard:
-            self._said[r] = tuple(said)
+            self._said[r] = parent, tuple(said)
 
     def history(self, r: int | None) -> list[Message]:
         """All messages up to and with the reply to ``r``; [] for a new chat."""
+        turns: list[tuple[Message, ...]] = []
         with self._guard:
-            return list(self._said.get(r, ())) if r is not None else []
+            while r is not None and r in self._said:
+                r, said = self._said[r]
+                turns.append(said)
+        return [message for said in reversed(turns) for message in said]
 
-    def diverge(self, r: int, parent: int | None, ids: tuple[int, ...]) -> int | None:
+    def diverge(self, r: int, parent: int | None, ids: Sequence[int]) -> int | None:
         """The first index at which this prompt's tokens differ from those of ``parent``'s prompt; None without one."""
         with self._guard:
-            self._ids[r] = ids
+            self._ids[r] = array("q", ids)
             before = self._ids.get(parent) if parent is not None else None
         if before is None:
             return None

@@ -51,7 +51,8 @@ class Collector:
         self._logprobs: int | None = None
         self._guard = threading.Lock()
         self._turns: dict[int, Turn] = {}
-        self._asked: dict[int, tuple[Ask, int | None]] = {}
+        self._asked: dict[int, Ask] = {}  # until they have ended
+        self._parents: dict[int, int | None] = {}
         self._applied: dict[int, dict[str, Any]] = {}
         self._chat = Conversation()
         path = start.get("path")
@@ -149,7 +150,7 @@ class Collector:
         turn = Turn(r, self, recorder, self.target, before)
         with self._guard:
             self._turns[r] = turn
-            self._asked[r] = (ask, parent)
+            self._asked[r], self._parents[r] = ask, parent
         self.answer("ask", command.get("id"), r=r)
         recorder.emit(
             ev.Request(
@@ -170,7 +171,7 @@ class Collector:
 
     def build(self, turn: Turn) -> Ask:
         """The ask with its history; and say which model answers, with which settings, now that it is known."""
-        ask, parent = self._asked[turn.r]
+        ask, parent = self._asked[turn.r], self._parents[turn.r]
         if ask.api == "chat":
             ask = replace(ask, messages=[*self._chat.history(parent), *ask.messages])
         target, recorder = self.target, self._recorder
@@ -225,18 +226,18 @@ class Collector:
                 ids=list(pieces.ids),
                 source=pieces.source,
                 n=len(pieces.ids),
-                diverge=self._chat.diverge(ask.r, self._asked[ask.r][1], pieces.ids),
+                diverge=self._chat.diverge(ask.r, self._parents[ask.r], pieces.ids),
             )
         )
 
     def finished(self, turn: Turn) -> None:
-        """A request ended: what it said becomes the history of those that go on from it."""
-        generation = turn.generation
-        if turn.ask is not None and generation is not None:
-            reply = generation.answer.decode("utf-8", "replace")
-            self._chat.add(turn.r, turn.ask.messages, reply, generation.calls)
-        elif (asked := self._asked.get(turn.r)) is not None:
-            self._chat.add(turn.r, [*self._chat.history(asked[1]), *asked[0].messages], "", {})
+        """A request ended: what it said becomes the history of those that go on from it, and nothing else of it is kept."""
+        generation, asked = turn.generation, self._asked[turn.r]
+        reply = generation.answer.decode("utf-8", "replace") if generation is not None else ""
+        calls = generation.calls if generation is not None else {}
+        self._chat.add(turn.r, self._parents[turn.r], asked.messages, reply, calls)
+        del self._asked[turn.r]
+        self._applied.pop(turn.r, None)
 
     def _running(self) -> list[Turn]:
         with self._guard:

@@ -44,7 +44,7 @@ class Recorder:
         self.anchor = ev.Anchor(mono=time.monotonic_ns(), wall=time.time_ns(), boot=boot_ns())
         self.redacted = redacted
         self._guard = threading.Lock()
-        self._last_t: dict[tuple[str, int], int] = {}
+        self._last_t: dict[int | None, dict[str, int]] = {}  # request → kind → its newest t
         self._ids = {"s": 0, "r": 0, "m": 0, "v": 0, "task": 0, "d": 1}  # d = 0 is the host
         self._listeners: list[Callable[[Sequence[ev.Event]], None]] = []
         self._journal = Journal(path, pipe, self._lost)
@@ -111,12 +111,15 @@ class Recorder:
         if self.redacted:
             event = redact(event)
         tag = str(type(event).__struct_config__.tag)
-        key = (tag, getattr(event, "r", None) or 0)
-        last = self._last_t.get(key, 0)
+        r = getattr(event, "r", None)
+        newest = self._last_t.setdefault(r, {})
+        last = newest.get(tag, 0)
         if event.t < last:  # a clock step, or a stamp taken between two others
             event = msgspec.structs.replace(event, t=last)
         else:
-            self._last_t[key] = event.t
+            newest[tag] = event.t
+        if tag == "end":
+            del self._last_t[r]
         try:
             line = ev.encode(event)
         except UnicodeEncodeError:

@@ -40,7 +40,6 @@ class Turn:
 
     def __init__(self, r: int, owner: Owner, recorder: Recorder, target: Target, before: Sequence[Turn]) -> None:
         self.r = r
-        self.ask: Ask | None = None
         self.generation: Generation | None = None
         self.done = threading.Event()
         self._owner = owner
@@ -54,8 +53,9 @@ class Turn:
         """End it from another thread, whatever it waits for."""
         self._detail = detail
         self._cancelled.set()
-        if self.generation is not None:
-            self.generation.cancel(detail)
+        generation = self.generation
+        if generation is not None:
+            generation.cancel(detail)
 
     def run(self) -> None:
         """Whatever happens, the request gets its `end`."""
@@ -70,6 +70,7 @@ class Turn:
             try:
                 self._owner.finished(self)
             finally:
+                self.generation, self._before = None, ()  # a session of days has many requests: what they held goes
                 self.done.set()  # others wait for it
 
     def _run(self) -> None:
@@ -85,7 +86,7 @@ class Turn:
         if fault is not None or target.endpoint is None or target.backend is None:
             self._end("error", fault)
             return
-        ask = self.ask = self._owner.build(self)
+        ask = self._owner.build(self)
         watch = target.backend.watch(ask, self._owner.scene(ask))
         generation = self.generation = Generation(
             recorder, ask, target.endpoint, target.backend, lambda: self._owner.sent(ask), target.lost, watch
