@@ -30,6 +30,8 @@ from phasetop.faults import PhasetopError
 
 ENGINE: Final = "phasetop.backends.engine"
 DEFAULT_CONTEXT: Final = 4096
+DEFAULT_CACHE_RAM_MIB: Final = 256
+"""For states of earlier prompts. llama.cpp's own limit is 8 GiB, and in a long session each request adds to them."""
 HOST: Final = "127.0.0.1"
 _TRIES: Final = 3  # a port that was free can be taken before the engine binds it
 _POLL_S: Final = 0.03
@@ -220,6 +222,7 @@ class Engine:
     def _resolve(self) -> dict[str, Any]:
         """The settings it starts with: what was given over what is chosen."""
         chosen: dict[str, Any] = {"context": DEFAULT_CONTEXT, "parallel": 1, "threads": usable_cores()}
+        chosen["cache_ram_mib"] = DEFAULT_CACHE_RAM_MIB
         settings = chosen | self._given
         if "batch" in self._given or "ubatch" in self._given:
             batch = self._given.get("batch", max(batch_size.LARGEST, self._given.get("ubatch", 0)))

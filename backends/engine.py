@@ -24,6 +24,7 @@ CACHE_TYPES: Final = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_
 """What llama.cpp can keep keys and values in."""
 _VERBOSITY: Final = 4  # with the lines that say how large the cache is and on which device it lies
 _ALL_LAYERS: Final = 999
+_MAX_MIB: Final = 1 << 20
 _MAX_CONTEXT: Final = 1 << 24  # beyond any model; the engine would take all memory before it says no
 
 
@@ -67,6 +68,12 @@ def _count(most: int) -> _Convert:
     return convert
 
 
+def _mebibytes(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_MIB:
+        raise ValueError(f"a whole number from 0 to {_MAX_MIB:,}")
+    return value
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("true or false")
@@ -104,6 +111,7 @@ _SETTINGS: Final[dict[str, tuple[tuple[str, ...], _Convert]]] = {  # name: attri
     "cache_type_k": (("cache_type_k",), _cache_type),
     "cache_type_v": (("cache_type_v",), _cache_type),
     "flash_attention": (("flash_attn_type",), _flash_attention),
+    "cache_ram_mib": (("cache_ram_mib",), _mebibytes),
     "kv_unified": (("kv_unified",), _flag),
     "swa_full": (("swa_full",), _flag),
 }

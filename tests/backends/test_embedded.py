@@ -102,6 +102,7 @@ def test_starts_answers_and_stops(start: Callable[..., Engine], tmp_path: Path, 
     assert engine.options() == {
         "context": (4096, "default"),
         "parallel": (1, "default"),
+        "cache_ram_mib": (256, "default"),
         "threads": (1, "given"),
         "batch": (512, "given"),
         "ubatch": (512, "default"),
@@ -241,6 +242,7 @@ def test_every_setting_reaches_the_library() -> None:
         "cache_type_k": "q8_0",
         "cache_type_v": "iq4_nl",
         "flash_attention": "on",
+        "cache_ram_mib": 0,
         "kv_unified": True,
         "swa_full": True,
     }
@@ -250,6 +252,7 @@ def test_every_setting_reaches_the_library() -> None:
     assert params.cache_type_k == library.ggml_type.GGML_TYPE_Q8_0
     assert params.cache_type_v == library.ggml_type.GGML_TYPE_IQ4_NL
     assert params.flash_attn_type == library.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
+    assert params.cache_ram_mib == 0
     assert params.kv_unified
     assert params.swa_full
     apply_settings(params, {"context": None}, library)
@@ -266,6 +269,7 @@ def test_every_setting_reaches_the_library() -> None:
         ("flash_attention", 1, "on, off or auto"),
         ("gpu_layers", -2, "a whole number, all or auto"),
         ("kv_unified", 1, "true or false"),
+        ("cache_ram_mib", -1, "a whole number from 0 to 1,048,576"),
         ("top_k", 40, "unknown engine setting 'top_k'"),
     ],
 )
