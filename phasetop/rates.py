@@ -10,7 +10,7 @@ from msgspec import Struct
 from phasetop.counts import Reasons, Seen, TokenCounts
 from phasetop.phases import Borders, ms_to_ns, now
 from phasetop.session import TOOL
-from phasetop.tally import percentile, sorted_gaps
+from phasetop.tally import gap_percentiles
 
 TOKEN_SHARE: Final = 0.9
 """Gaps are between tokens where at least this share of the events with text brought exactly one."""
@@ -88,8 +88,7 @@ def _gaps(seen: Seen, tokens: TokenCounts) -> Gaps:
     tally, per = seen.tally, _per(seen, tokens)
     if not tally.gaps:
         return Gaps(per, 0, tally.merged, None, None, None, None, None, None)
-    ordered = sorted_gaps(seen.run.tokens, seen.lines)
-    p50, p90, p95, p99 = (percentile(ordered, share) for share in (0.5, 0.9, 0.95, 0.99))
+    p50, p90, p95, p99 = gap_percentiles(seen.run.tokens, seen.lines, (0.5, 0.9, 0.95, 0.99))
     return Gaps(per, tally.gaps, tally.merged, tally.gap_sum / tally.gaps, p50, p90, p95, p99, float(tally.gap_max))
 
 

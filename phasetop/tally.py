@@ -1,25 +1,26 @@
 """Sums over a request's token lines as of a line, kept so that asking again costs only what is new.
 
-A live view asks ten times a second while lines are appended, a replay jumps about: sums go on from the last answer, and back
-from a checkpoint. To the outside each function is pure in (columns, how many lines).
+A live view asks ten times a second while lines are appended, a replay jumps about: sums go on from the last answer, or from
+a checkpoint. To the outside each function is pure in (columns, how many lines).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
 
 from phasetop import events as ev
+from phasetop.gaporder import GapOrder
 from phasetop.session import ANSWER, Happenings, Tokens
 
-CHECKPOINT_LINES: Final = 4096
-"""A jump back sums at most so many lines again."""
+CHECKPOINT_LINES: Final = 512
+"""A jump sums at most so many lines again."""
 CROWDED_EVENTS: Final = 4
 """A read with this many token events is one that somebody buffered."""
-_INSERT_AT_MOST: Final = 32
 
 
 class Tally(NamedTuple):
@@ -61,8 +62,7 @@ class _Memo(Struct):
     tally: Tally = Tally()
     lines: list[int] = field(default_factory=lambda: [0])
     checkpoints: list[Tally] = field(default_factory=lambda: [Tally()])
-    gaps_at: int = 0
-    gaps: list[int] = field(default_factory=list)
+    order: GapOrder | None = None
 
 
 _memos: WeakKeyDictionary[Tokens, _Memo] = WeakKeyDictionary()
@@ -79,8 +79,8 @@ def _memo(tokens: Tokens) -> _Memo:
 def tally(tokens: Tokens, lines: int) -> Tally:
     """The sums over the first ``lines`` lines."""
     memo = _memo(tokens)
-    if lines < memo.at:
-        k = bisect_right(memo.lines, lines) - 1
+    k = bisect_right(memo.lines, lines) - 1
+    if not memo.lines[k] <= memo.at <= lines:
         memo.at, memo.tally = memo.lines[k], memo.checkpoints[k]
     while memo.at < lines:
         to = min(lines, (memo.at // CHECKPOINT_LINES + 1) * CHECKPOINT_LINES)
@@ -141,30 +141,12 @@ def _further(tokens: Tokens, known: Tally, begin: int, to: int) -> Tally:
     )
 
 
-def sorted_gaps(tokens: Tokens, lines: int) -> list[int]:
-    """The gaps of the first ``lines`` lines, ns, shortest first. The list is the memo's own: look, don't touch."""
+def gap_percentiles(tokens: Tokens, lines: int, shares: Sequence[float]) -> list[float]:
+    """Percentiles of the gaps of the first ``lines`` lines, ns; there must be one. ``shares`` in [0, 1]."""
     memo = _memo(tokens)
-    if lines < memo.gaps_at:
-        memo.gaps_at, memo.gaps = 0, []
-    fresh = [gap for gap in tokens.gap_ns[memo.gaps_at : lines] if gap >= 0]
-    if len(fresh) <= _INSERT_AT_MOST:
-        for gap in fresh:
-            insort(memo.gaps, gap)
-    else:
-        memo.gaps.extend(fresh)
-        memo.gaps.sort()
-    memo.gaps_at = lines
-    return memo.gaps
-
-
-def percentile(ordered: list[int], share: float) -> float:
-    """Linear interpolation between order statistics (numpy's default) of at least one value; ``share`` in [0, 1]."""
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    below = ordered[low]
-    if low + 1 >= len(ordered):
-        return float(below)
-    return below + (ordered[low + 1] - below) * (place - low)
+    if memo.order is None:
+        memo.order = GapOrder(tokens.gap_ns)
+    return memo.order.percentiles(lines, shares)
 
 
 def timings_at(timings: Happenings[ev.Timings], cursor: int) -> ev.Timings | None:

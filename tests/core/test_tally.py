@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import statistics
+from array import array
 from itertools import groupby, pairwise
 
 import pytest
@@ -8,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasetop import events as ev
+from phasetop import gaporder
 from phasetop import tally as sums
+from phasetop.gaporder import GapOrder
 from phasetop.session import Happenings, Tokens
-from phasetop.tally import percentile, sorted_gaps, tally, timings_at
+from phasetop.tally import gap_percentiles, tally, timings_at
 
 LINES = st.lists(
     st.tuples(
@@ -69,32 +72,46 @@ def test_sums_are_what_their_words_say(lines: list[Line]) -> None:
     assert {name: found[name] for name in by_definition(lines)} == by_definition(lines)
 
 
+SHARES = (0.5, 0.9, 0.95, 0.99)
+
+
+def quantiles(values: list[int]) -> list[float]:
+    """What `SHARES` should be: statistics' "inclusive" method is numpy's default (R's type 7)."""
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return [cuts[round(share * 100) - 1] for share in SHARES]
+
+
 @given(LINES, st.lists(st.integers(0, 80), max_size=8))
 def test_asking_in_any_order_changes_nothing(lines: list[Line], asked: list[int]) -> None:
     tokens = columns(lines)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sums, "CHECKPOINT_LINES", 8)
-        patch.setattr(sums, "_INSERT_AT_MOST", 3)
+        patch.setattr(gaporder, "BLOCK_LINES", 4)
+        patch.setattr(gaporder, "_INSERT_AT_MOST", 3)
         for k in (min(k, len(lines)) for k in asked):
             fresh = columns(lines[:k])
+            gaps = [gap for gap in fresh.gap_ns if gap >= 0]
             assert tally(tokens, k) == tally(fresh, k)
-            assert sorted_gaps(tokens, k) == sorted(gap for gap in fresh.gap_ns if gap >= 0)
+            if len(gaps) > 1:
+                assert gap_percentiles(tokens, k, SHARES) == pytest.approx(quantiles(gaps), rel=1e-12)
 
 
-@given(st.lists(st.integers(0, 10**12), min_size=2, max_size=200))
-def test_percentiles_interpolate_as_numpy_does(values: list[int]) -> None:
-    # statistics' "inclusive" method is the same definition (numpy's default, R's type 7).
-    cuts = statistics.quantiles(values, n=100, method="inclusive")
-    ordered = sorted(values)
-    for share in (0.5, 0.9, 0.95, 0.99):
-        assert percentile(ordered, share) == pytest.approx(cuts[round(share * 100) - 1], rel=1e-12)
+@given(st.lists(st.integers(0, 10**12), min_size=2, max_size=200), st.sampled_from([3, 1024]))
+def test_percentiles_interpolate_as_numpy_does(values: list[int], block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gaporder, "BLOCK_LINES", block)
+        found = GapOrder(array("q", values)).percentiles(len(values), SHARES)
+    assert found == pytest.approx(quantiles(values), rel=1e-12)
 
 
 def test_percentiles_by_hand() -> None:
-    assert percentile([7], 0.99) == 7.0
-    assert percentile([10, 20], 0.5) == 15.0
-    assert percentile([1, 2, 3, 4], 0.9) == pytest.approx(3.7)  # 0.9 × 3 = place 2.7
-    assert percentile([1, 2, 3], 1.0) == 3.0
+    def of(values: list[int], share: float) -> float:
+        return GapOrder(array("q", values)).percentiles(len(values), [share])[0]
+
+    assert of([7], 0.99) == 7.0
+    assert of([20, -1, 10], 0.5) == 15.0
+    assert of([4, 2, 3, 1], 0.9) == pytest.approx(3.7)  # 0.9 × 3 = place 2.7
+    assert of([1, 2, 3], 1.0) == 3.0
 
 
 def test_the_newest_value_of_each_key_of_the_timings() -> None:
