@@ -1,8 +1,8 @@
 """Percentiles of the gaps in a request's first lines, for any number of lines, without sorting them again.
 
-The gaps are sorted in blocks of lines as they come, and two neighbours of a size are merged into one of twice that. The first
-n lines are then a few sorted lists and a rest shorter than a block; a percentile is found by bisecting all of them for a
-value that has so many below it. So a live view pays for what is new, and a seek pays the same in both directions.
+The gaps are sorted in blocks of lines as they come, and two neighbours of a size are merged into one of twice that. The
+first n lines are then a few sorted lists and a rest shorter than a block; a percentile is found by bisecting all of them
+for a value that has so many below it. So a live view pays for what is new, and a seek the same in both directions.
 """
 
 from __future__ import annotations

@@ -294,6 +294,7 @@ class Session:
         self.hello: ev.Hello | None = None
         self.bye: ev.Bye | None = None
         self.last_t = 0
+        self._earliest = LIVE
         self.lines = 0
         self.bad_lines = 0
         self.servers: dict[int, Versions[ev.Server]] = {}
@@ -311,6 +312,11 @@ class Session:
         self.findings: Happenings[ev.Finding] = Happenings()
         self.controls: Happenings[ev.Control] = Happenings()
 
+    def take_earliest(self) -> int:
+        """The earliest stamp of what came since this was asked last; `LIVE` where nothing came. Whoever draws asks it."""
+        earliest, self._earliest = self._earliest, LIVE
+        return earliest
+
     def run(self, r: int) -> Run:
         """The request ``r``, made at its first mention."""
         run = self.runs.get(r)
@@ -323,6 +329,8 @@ class Session:
         self.lines += 1
         if event.t > self.last_t:
             self.last_t = event.t
+        if event.t < self._earliest:
+            self._earliest = event.t
         if isinstance(event, ev.Tok):
             self.run(event.r).tokens.append(event, where)
             return
@@ -374,6 +382,7 @@ class Session:
         """Take many `tok` lines of one request at once; the same as `apply` for each."""
         self.lines += len(toks)
         self.last_t = max(self.last_t, max(tok.t for tok in toks))
+        self._earliest = min(self._earliest, min(tok.t for tok in toks))
         self.run(r).tokens.extend(toks, places)
 
     def _take_samples(self, event: ev.Smp) -> None:

@@ -50,6 +50,8 @@ State = Literal[
 ]  # fmt: skip
 RUNNING: Final[frozenset[State]] = frozenset(("load", "queue", "waiting", "prefill", "decode"))
 _SETTLE_NS: Final = SECOND_NS
+_KEPT: Final = 512
+"""Figures of so many moments are kept."""
 T = TypeVar("T")
 
 
@@ -102,7 +104,8 @@ class FrameMaker:
         self._tracer = Tracer()
         self._reply: tuple[tuple[int, int], Reply] | None = None
         self._prompt: tuple[tuple[object, ...], PromptText] | None = None
-        self._measured: dict[int, tuple[tuple[int, int], Measures]] = {}
+        self._measured: dict[tuple[int, int, int], Measures] = {}  # by request, moment, and how many ends are known
+        self._newest = -1  # the latest cursor so far
         self._failed: dict[str, Failure] = {}
         self._search: tuple[tuple[int, int, str], Search] | None = None
         self._steady = Steady()
@@ -111,6 +114,10 @@ class FrameMaker:
         """The Frame as of ``cursor`` (ns since the anchor)."""
         session = self._session
         self._failed = {}
+        if session.take_earliest() <= self._newest:  # it came late: what was computed as of then lacked it
+            self._measured.clear()
+            self._steady.forget()
+        self._newest = max(self._newest, cursor)
         runs = [run for run in session.runs.values() if run.info.at(cursor) is not None]
         run = next((one for one in runs if one.r == view.turn), runs[-1] if runs else None)
         facts = self._part("header", lambda: facts_of(session, run, cursor), Facts())
@@ -167,7 +174,7 @@ class FrameMaker:
             trace = self._part("trace", lambda: self._trace(run, measures, phases, shown, upto, layout, token), None)
         if layout.header is not None:  # its figures stand elsewhere, too
             server, areas = session.server_of(run, cursor), phases.end
-            of = Worked(run, measures, upto, server.v if server else None)
+            of = Worked(run, measures, server.v if server else None)
             at = areas if phases.running is None else beat(cursor, MACHINE_NS)
             lanes = self._part("machine", lambda: self._tracer.lanes(session, shown, at, areas, of), ())
         kind: Literal["prompt", "reply"] = "reply" if upto else "prompt"
@@ -228,11 +235,13 @@ class FrameMaker:
 
     def _measure(self, run: Run, cursor: int) -> Measures:
         at = numbers_at(run, cursor)
-        key = (at, len(run.ends.items))  # an end may come with the very stamp of the last beat
-        known = self._measured.get(run.r)
-        if known is None or known[0] != key:
-            known = self._measured[run.r] = (key, measure(self._session, run, at))
-        return known[1]
+        key = (run.r, at, len(run.ends.items))  # an end may come with the very stamp of the last beat
+        known = self._measured.get(key)
+        if known is None:
+            if len(self._measured) >= _KEPT:
+                self._measured.clear()
+            known = self._measured[key] = measure(self._session, run, at)
+        return known
 
     def _page(self, run: Run, measures: Measures, upto: int, layout: Layout, view: View) -> Page:
         if layout.text is None:

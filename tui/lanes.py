@@ -28,10 +28,13 @@ ACCENT_OF: Final[dict[Phase, Accent]] = {
     "decode": "decode",
     "finish": "queue",
 }
+_AXES_KEPT: Final = 64
 GAP_DECADES: Final = 2
 """The gap lane's axis is logarithmic and spans two decades."""
 SETTLED_GAPS: Final = 16
 """After so many gaps the axis of the gap lane is fixed for the turn."""
+TALLY_LINES: Final = 1024
+"""Sums over gaps are kept every so many lines."""
 
 
 def axis_ns(elapsed_ns: int) -> int:
@@ -178,6 +181,17 @@ class Dots:
                 if step > worst[cell]:
                     worst[cell] = step
 
+    def column(self, at_ns: int) -> int:
+        """The column of a time on the axis: the very one that `add_gaps` takes."""
+        return min(self.columns * 2 - 1, max(0, int(at_ns / self.span_ns * self.columns * 2))) >> 1
+
+    def cells_before(self, column: int, own: Dots) -> tuple[DotRow, ...]:
+        """The rows with this lane's columns before ``column``, and from it on those of ``own``."""
+        return tuple(
+            (mine[0][:column] + theirs[0][column:], mine[1][:column] + theirs[1][column:])
+            for mine, theirs in zip(self.cells(), own.cells(), strict=True)
+        )
+
     def cells(self) -> tuple[DotRow, ...]:
         """The lane's rows, top to bottom."""
         w = self.columns
@@ -190,18 +204,32 @@ class Dots:
         )
 
 
-class GapLane:
-    """The gap lane, kept up as tokens come: a dot a gap, on a log axis, its cell's step the slowest in it."""
+class _Whole:
+    """The dots of all gaps that are known of one axis; what a cursor shows of them is cut from it."""
 
-    __slots__ = ("_dots", "_floor_ms", "_floor_of", "_key", "_made", "_upto")
+    __slots__ = ("dots", "first", "upto")
+
+    def __init__(self, tokens: Tokens, axis: Axis, rows: int) -> None:
+        self.dots = Dots(axis.columns, rows, axis.span_ns)
+        self.first = self.upto = bisect_left(tokens.t, axis.start)
+
+
+class GapLane:
+    """The gap lane: a dot a gap, on a log axis, its cell's step the slowest in it.
+
+    Each axis' dots are set once, of all tokens that are known; a cursor then takes the columns before it as they are and
+    computes its own again. So a seek costs one column, in either direction.
+    """
+
+    __slots__ = ("_floor_ms", "_floor_of", "_made", "_of", "_size", "_wholes")
 
     def __init__(self) -> None:
-        self._key: tuple[Axis, int, float] | None = None
-        self._dots = Dots(1, 1, 1)
-        self._upto = 0
+        self._wholes: dict[tuple[Axis, float], _Whole] = {}
+        self._size = (0, 0)
         self._floor_ms = 4.0
-        self._floor_of = -1
-        self._made: tuple[DotRow, ...] | None = None
+        self._floor_of = 0
+        self._of: tuple[_Whole, int, int] | None = None  # what `_made` was cut from
+        self._made: tuple[DotRow, ...] = ()
 
     @property
     def floor_ms(self) -> float:
@@ -209,50 +237,72 @@ class GapLane:
         return self._floor_ms
 
     def update(self, tokens: Tokens, upto: int, axis: Axis, rows: int) -> tuple[DotRow, ...]:
-        """The lane of the first ``upto`` token lines; adds what is new, begins again where the axis or the size changed.
-
-        What came before the axis begins is left out.
-        """
-        if self._floor_of < SETTLED_GAPS or upto < self._upto:
+        """The lane of the first ``upto`` token lines, without what came before the axis begins."""
+        if self._floor_of < SETTLED_GAPS or upto < 4 * SETTLED_GAPS:
             first = [gap for gap in tokens.gap_ns[: min(upto, 4 * SETTLED_GAPS)] if gap >= 0][:SETTLED_GAPS]
-            floor = gap_floor_ms(first)
+            self._floor_ms = gap_floor_ms(first)
             self._floor_of = len(first)
-        else:
-            floor = self._floor_ms
-        if (axis, rows, floor) != self._key or upto < self._upto:
-            self._key = (axis, rows, floor)
-            self._dots = Dots(axis.columns, rows, axis.span_ns)
-            self._floor_ms = floor
-            self._upto = bisect_left(tokens.t, axis.start)
-            self._made = None
-        if upto > self._upto or self._made is None:
-            new = slice(self._upto, upto)
-            self._dots.add_gaps(tokens.t[new], tokens.gap_ns[new], tokens.step[new], axis.start, floor)
-            self._upto = upto
-            self._made = self._dots.cells()
+        if self._size != (axis.columns, rows):
+            self._size, self._wholes = (axis.columns, rows), {}
+        key = (axis, self._floor_ms)
+        whole = self._wholes.get(key)
+        if whole is None:
+            whole = self._wholes[key] = _Whole(tokens, axis, rows)
+        known = max(upto, bisect_right(tokens.t, axis.start + axis.span_ns, whole.upto))
+        if known > whole.upto:
+            self._add(whole.dots, tokens, whole.upto, known, axis)
+            whole.upto = known
+        of = (whole, upto, whole.upto)
+        if self._of != of:
+            self._of, self._made = of, self._cut(whole, tokens, upto, axis)
         return self._made
+
+    def _add(self, dots: Dots, tokens: Tokens, begin: int, end: int, axis: Axis) -> None:
+        part = slice(begin, end)
+        dots.add_gaps(tokens.t[part], tokens.gap_ns[part], tokens.step[part], axis.start, self._floor_ms)
+
+    def _cut(self, whole: _Whole, tokens: Tokens, upto: int, axis: Axis) -> tuple[DotRow, ...]:
+        """Of the whole the columns before that of the newest token, and that one from its own tokens."""
+        dots = whole.dots
+        if upto >= whole.upto:
+            return dots.cells()
+        if upto <= whole.first:
+            return Dots(dots.columns, dots.rows, dots.span_ns).cells()
+        column = dots.column(tokens.t[upto - 1] - axis.start)
+        begin = upto - 1
+        while begin > whole.first and dots.column(tokens.t[begin - 1] - axis.start) == column:
+            begin -= 1
+        own = Dots(dots.columns, dots.rows, dots.span_ns)
+        self._add(own, tokens, begin, upto, axis)
+        return dots.cells_before(column, own)
 
 
 class GapTally:
-    """How many gaps of each step there were and how long they took together, counted as they come."""
+    """How many gaps of each step there were and how long they took together; sums are kept every so many lines."""
 
-    __slots__ = ("_counts", "_sums", "_upto")
+    __slots__ = ("_marks", "_now", "_upto")
 
     def __init__(self) -> None:
         self._upto = 0
-        self._counts = [0] * (STALL + 1)
-        self._sums = [0] * (STALL + 1)
+        self._now = ([0] * (STALL + 1), [0] * (STALL + 1))  # counts and sums by step, of the first `_upto` lines
+        self._marks = [([0] * (STALL + 1), [0] * (STALL + 1))]  # of 0, 1, 2 … times `TALLY_LINES` lines
 
     def update(self, tokens: Tokens, upto: int) -> tuple[tuple[int, int], ...]:
         """Of the first ``upto`` lines: by step 1 to 7 how many gaps, and their sum in ns."""
-        if upto < self._upto:
-            self._upto, self._counts, self._sums = 0, [0] * (STALL + 1), [0] * (STALL + 1)
-        counts, sums, gap_ns, step = self._counts, self._sums, tokens.gap_ns, tokens.step
-        for i in range(self._upto, upto):
-            if gap_ns[i] > 0:
-                counts[step[i]] += 1
-                sums[step[i]] += gap_ns[i]
-        self._upto = upto
+        if not self._upto <= upto < self._upto + TALLY_LINES:
+            k = min(upto // TALLY_LINES, len(self._marks) - 1)
+            self._upto, self._now = k * TALLY_LINES, (self._marks[k][0][:], self._marks[k][1][:])
+        counts, sums = self._now
+        while self._upto < upto:
+            end = min(upto, (self._upto // TALLY_LINES + 1) * TALLY_LINES)
+            part = slice(self._upto, end)
+            for gap, step in zip(tokens.gap_ns[part], tokens.step[part], strict=True):
+                if gap > 0:
+                    counts[step] += 1
+                    sums[step] += gap
+            self._upto = end
+            if end == len(self._marks) * TALLY_LINES:
+                self._marks.append((counts[:], sums[:]))
         return tuple(zip(counts[1:], sums[1:], strict=True))
 
 
@@ -298,32 +348,35 @@ def batch_cells(batches: Sequence[Batch], span_ns: int, columns: int, rows: int,
 class LevelLane:
     """A sampled level, one value a column: the mean over what samples cover of it, weighted by how long they do.
 
-    Columns that end before the newest sample are final and kept; a column that no sample touches has none.
+    A column is settled by the first sample that reaches its end: it counts what is known then, whatever comes later, and is
+    kept, a list an axis. So any cursor has its settled columns at once.
     """
 
-    __slots__ = ("_done", "_key")
+    __slots__ = ("_samples", "_settled", "_width")
 
     def __init__(self) -> None:
-        self._key: tuple[int, Axis] | None = None
-        self._done: list[float | None] = []
+        self._samples: Samples | None = None
+        self._width = 0
+        self._settled: dict[Axis, list[float | None]] = {}
 
     def update(self, samples: Samples, axis: Axis, cursor: int) -> tuple[float | None, ...]:
         """The level of each of the axis' columns as of the cursor; None from the newest sample on, and where none is."""
+        if samples is not self._samples or axis.columns != self._width or len(self._settled) > _AXES_KEPT:
+            self._samples, self._width, self._settled = samples, axis.columns, {}
+        start, span, columns = axis.start, axis.span_ns, axis.columns
         known = bisect_right(samples.t, cursor)
-        newest = samples.t[known - 1] if known else axis.start
-        width = axis.span_ns / axis.columns
-        settled = max(0, min(axis.columns, int((newest - axis.start) / width)))
-        key = (id(samples), axis)
-        if key != self._key or settled < len(self._done):
-            self._key = key
-            self._done = []
-        for column in range(len(self._done), settled):
-            left = axis.start + column * width
-            self._done.append(_mean_over(samples, known, left, left + width))
-        levels = list(self._done)
-        if settled < axis.columns and newest > axis.start + settled * width:
-            levels.append(_mean_over(samples, known, axis.start + settled * width, newest))
-        levels += [None] * (axis.columns - len(levels))
+        newest = samples.t[known - 1] if known else start
+        settled = max(0, min(columns, (newest - start) * columns // span))
+        done = self._settled.setdefault(axis, [])
+        for column in range(len(done), settled):
+            left, right = (start + edge * span / columns for edge in (column, column + 1))
+            reached = bisect_left(samples.t, start - (-(column + 1) * span // columns))
+            done.append(_mean_over(samples, reached + 1, left, right))
+        levels = done[:settled]
+        left = start + settled * span / columns
+        if settled < columns and newest > left:
+            levels.append(_mean_over(samples, known, left, newest))
+        levels += [None] * (columns - len(levels))
         return tuple(levels)
 
 

@@ -61,22 +61,21 @@ class _Reading(Struct, frozen=True):
 
 
 class Worked(Struct, frozen=True):
-    """The request whose machine is shown: its figures, and how many of its token lines."""
+    """The request whose machine is shown, its figures, and its server."""
 
     run: Run
     measures: Measures
-    upto: int
     server: int | None
 
 
 class Machine:
     """Keeps the lanes of a session up as samples come."""
 
-    __slots__ = ("_lanes", "_pace")
+    __slots__ = ("_lanes", "_paces")
 
     def __init__(self) -> None:
         self._lanes: dict[str, LevelLane] = {}
-        self._pace = (-1, TokenRate())
+        self._paces: dict[int, TokenRate] = {}  # a request
 
     def lanes(self, session: Session, axis: Axis, at: int, areas: int, of: Worked | None) -> tuple[Lane, ...]:
         """The two lanes of what worked: areas up to the moment ``areas``, figures of the second before ``at``.
@@ -87,7 +86,8 @@ class Machine:
         now = _Now(session, axis, at, areas)
         server = of.server if of is not None else None
         ran = of.measures.roofline.ran if of is not None else None
-        gpus = [d for d in sorted(session.devices) if d] if ran is None else [gpu.d for gpu in ran.gpus]
+        known = (d for d, device in sorted(session.devices.items()) if d and device.at(areas) is not None)
+        gpus = list(known) if ran is None else [gpu.d for gpu in ran.gpus]
         if gpus:
             partly = ran is not None and ran.offload is not None and ran.offload.is_partial
             other = self._cpu(now, server) if partly else self._dram(now, gpus, of)
@@ -150,9 +150,7 @@ class Machine:
         levels: tuple[float | None, ...] = (None,) * now.axis.columns
         peak, each = roofline.peak_bytes_per_s, roofline.decode_bytes_per_token
         if peak and each and now.axis.columns:
-            if self._pace[0] != of.run.r:
-                self._pace = (of.run.r, TokenRate())
-            rates = self._pace[1].update(of.run.tokens, of.upto, now.axis, now.areas)
+            rates = self._paces.setdefault(of.run.r, TokenRate()).update(of.run.tokens, now.axis, now.areas)
             levels = tuple(None if rate is None else min(1.0, rate * each / peak) for rate in rates)
         number, unit = size(roofline.read_bytes_per_s).split()
         note = "est." if roofline.mbu is None else f"{share(roofline.mbu)} est."
@@ -205,28 +203,23 @@ class TokenRate:
     __slots__ = ("_lane", "_samples", "_upto")
 
     def __init__(self) -> None:
-        self._begin()
-
-    def _begin(self) -> None:
         self._lane = LevelLane()
         self._samples = Samples(Versions())
         self._upto = 0
 
-    def update(self, tokens: Tokens, upto: int, axis: Axis, cursor: int) -> tuple[float | None, ...]:
-        """Of the first ``upto`` token lines; adds what is new, begins again where there are fewer."""
-        if upto < self._upto:
-            self._begin()
-        samples, i = self._samples, self._upto
-        while i < upto:
+    def update(self, tokens: Tokens, axis: Axis, cursor: int) -> tuple[float | None, ...]:
+        """As of the cursor; what is known of later tokens is kept for later cursors."""
+        samples, i, n = self._samples, self._upto, len(tokens)
+        while i < n:
             end = i + 1
-            while end < upto and tokens.t[end] == tokens.t[i]:
+            while end < n and tokens.t[end] == tokens.t[i]:
                 end += 1
             if i and (gap := tokens.gap_ns[i]) > 0:
                 samples.t0.append(tokens.t[i] - gap)
                 samples.t.append(tokens.t[i])
                 samples.value.append((tokens.count[end - 1] - tokens.count[i - 1]) * SECOND_NS / gap)
             i = end
-        self._upto = upto
+        self._upto = n
         return self._lane.update(samples, axis, cursor)
 
 

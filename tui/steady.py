@@ -22,6 +22,8 @@ LOOKS: Final = (0, SECOND_NS, 2 * SECOND_NS)
 """How long before such a beat the evidence is looked at."""
 _BACK: Final = 15
 """Evidence that changed again and again is followed back over so many beats; then the phase's first verdict stands."""
+_FIRST_NS: Final = 30 * SECOND_NS
+"""A phase that had no verdict for so long has no first one."""
 _KEPT: Final = 256
 _UNKNOWN: Final = "limit-unknown"
 
@@ -37,7 +39,11 @@ class Steady:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], Verdict | None] = {}  # by request and moment
+        self._known: dict[tuple[int, int, Phase], Verdict | None] = {}  # by request, moment, and the phase asked about
+
+    def forget(self) -> None:
+        """What was looked at may have changed: something came late."""
+        self._known.clear()
 
     def shown(self, session: Session, run: Run, measures: Measures, cursor: int) -> Verdict | None:
         """The verdict on a request as of ``cursor``, whose figures are ``measures``; None: the limit is not known."""
@@ -49,7 +55,7 @@ class Steady:
             self._known.clear()
 
         def at(t: int) -> Verdict | None:
-            key = (run.r, t)
+            key = (run.r, t, band.phase)
             if key not in self._known:
                 self._known[key] = _verdict(session, run, t, band.phase)
             return self._known[key]
@@ -60,7 +66,8 @@ class Steady:
                 break
             if len({verdict.code if (verdict := at(t - ago)) is not None else None for ago in LOOKS}) == 1:
                 return at(t)
-        for t in range(beat(band.t0, NUMBERS_NS) + NUMBERS_NS, cursor + 1, NUMBERS_NS):
+        until = min(cursor, band.t0 + _FIRST_NS)
+        for t in range(beat(band.t0, NUMBERS_NS) + NUMBERS_NS, until + 1, NUMBERS_NS):
             if (first := at(t)) is not None:
                 return first
         return None

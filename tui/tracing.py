@@ -123,7 +123,8 @@ class Tracer:
         new = _one(session, run, measures, phases, shown.axis, upto, rows, token, self._lane(run.r, shown.axis))
         earlier = min(upto, bisect_left(run.tokens.t, shown.axis.start))
         old = _one(session, run, measures, phases, shown.before, earlier, rows, token, self._lane(run.r, shown.before))
-        self._swept = {key: each for key, each in self._swept.items() if key[0] == run.r and key[1] >= shown.before.start}
+        near = (shown.axis.start, shown.before.start)
+        self._swept = {key: each for key, each in self._swept.items() if key[0] == run.r and key[1] in near}
         return _joined(new, old, shown, phases.start)
 
     def _lane(self, r: int, axis: Axis) -> GapLane:

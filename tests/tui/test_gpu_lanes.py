@@ -127,12 +127,12 @@ def test_the_rate_of_a_column_is_what_its_gaps_make_of_it() -> None:
     frame = frame_of(session, session.last_t)
     assert frame.trace is not None
     axis = frame.trace.axis
-    rates = [rate for rate in TokenRate().update(tokens, len(tokens), axis, session.last_t) if rate is not None]
+    rates = [rate for rate in TokenRate().update(tokens, axis, session.last_t) if rate is not None]
     assert sum(rates) / len(rates) == pytest.approx(3 * 39 / ((tokens.t[-1] - tokens.t[0]) / S), rel=0.1)
     growing = TokenRate()
     for upto in range(1, len(tokens) + 1):
-        grown = growing.update(tokens, upto, axis, tokens.t[upto - 1])
-    assert grown == TokenRate().update(tokens, len(tokens), axis, tokens.t[-1])
+        grown = growing.update(tokens, axis, tokens.t[upto - 1])
+    assert grown == TokenRate().update(tokens, axis, tokens.t[-1])
 
 
 def test_the_facts_name_the_gpu_and_the_page_its_source() -> None:
