@@ -293,10 +293,7 @@ def _throttle_shares(where: _Where) -> dict[str, float] | None:
     if samples is None or info is None or not info.flags:
         return None
     band, known = where.band, bisect_right(samples.t, where.cursor)
-    at_rest = [int(v) for v in samples.value[:known] if not isnan(v) and int(v) & IDLE_BIT]
-    constant = 0
-    for i, value in enumerate(at_rest):
-        constant = value if i == 0 else constant & value
+    constant = _at_rest(samples, known)
     total = 0
     held: dict[str, int] = dict.fromkeys(info.flags.values(), 0)
     for i in range(bisect_right(samples.t, band.t0, 0, known), known):
@@ -311,3 +308,21 @@ def _throttle_shares(where: _Where) -> dict[str, float] | None:
             if bit.isdigit() and bits & int(bit):
                 held[word] += overlap
     return {word: ns / total for word, ns in held.items()} if total else None
+
+
+def _at_rest(samples: Samples, known: int) -> int:
+    """The bits that are set in each of the first ``known`` samples in which the GPU rested: settings, no throttling."""
+    at_rest = [int(v) for v in samples.value[:known] if not isnan(v) and int(v) & IDLE_BIT]
+    constant = 0
+    for i, value in enumerate(at_rest):
+        constant = value if i == 0 else constant & value
+    return constant
+
+
+def held_back(samples: Samples, flags: Mapping[str, str], at: int) -> list[str]:
+    """What holds a GPU's clocks back by the newest sample of its flags until ``at``; nothing where that is a gap."""
+    known = bisect_right(samples.t, at)
+    if not known or isnan(samples.value[known - 1]):
+        return []
+    bits = int(samples.value[known - 1]) & ~_at_rest(samples, known)
+    return [word for bit, word in flags.items() if bit.isdigit() and bits & int(bit)]

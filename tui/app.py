@@ -31,13 +31,14 @@ from phasetop.tui.driver import TerminalDriver
 from phasetop.tui.failure import Failure
 from phasetop.tui.frame import Frame, FrameMaker
 from phasetop.tui.keys import Key, keys_of
-from phasetop.tui.layout import Layout, Rect, layout, tiles, zoomed
+from phasetop.tui.layout import Layout, Rect, layout, zoomed
 from phasetop.tui.lean import App, ComposeResult
 from phasetop.tui.pacing import Pacer
 from phasetop.tui.painter import paint
 from phasetop.tui.remembering import Memory, remembered_theme
 from phasetop.tui.source import Lifeline, Source
 from phasetop.tui.theme import Depth, Look, Theme
+from phasetop.tui.tiling import tiles
 
 __all__ = ["Options", "view"]
 
@@ -344,7 +345,7 @@ class ViewApp(App[None], inherit_bindings=False):
             return
         width, height = self.size
         canvas = Canvas(width, height, self._look)
-        plan = layout(width, height)
+        plan = layout(width, height, self.controls.shown.cards if self.controls.shown is not None else 1)
         rects: list[Rect] = []
         if plan is not None:
             if (pane := self.controls.zoom) is not None:

@@ -155,6 +155,13 @@ def _figures(measures: Measures) -> list[Row]:
             floor_from,
             "of one token: weights and cache that it reads ÷ peak bandwidth",
         ),
+        (
+            "energy",
+            UNKNOWN if measures.energy.j_per_output_token is None else f"{measures.energy.j_per_output_token:.2f}",
+            "J/tok",
+            "energy.j_per_output_token",
+            "of the devices that worked, in decode, a generated token",
+        ),
     ]
 
 

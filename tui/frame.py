@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from phasetop import events as ev
 from phasetop.metrics import Measures, Phases, measure
 from phasetop.session import Run, Session
+from phasetop.tui import devices
 from phasetop.tui.facts import (
     Facts,
     Notice,
@@ -88,6 +89,8 @@ class Frame:
     task: ev.Task | None = None  # what is fetched or made ready meanwhile
     ending: str | None = None  # the name of the token that ended the reply
     verdict: Verdict | None = None  # what the headline says of the limit; None: it is not known
+    devices: tuple[devices.DeviceRow, ...] = ()
+    cards: int = 1  # GPUs that work
     reply: Reply | None = field(default=None, compare=False, repr=False)  # the text's rows, to find places in
 
     @property
@@ -109,6 +112,7 @@ class FrameMaker:
         self._failed: dict[str, Failure] = {}
         self._search: tuple[tuple[int, int, str], Search] | None = None
         self._steady = Steady()
+        self._devices: tuple[tuple[int | None, int, int], tuple[devices.DeviceRow, ...]] | None = None
 
     def frame(self, cursor: int, layout: Layout, view: View) -> Frame:
         """The Frame as of ``cursor`` (ns since the anchor)."""
@@ -162,11 +166,14 @@ class FrameMaker:
                 failed=self._failed,
                 wide=layout.rail is not None,
                 task=task,
+                devices=self._part("devices", lambda: self._device_rows(None, None, beat(cursor, MACHINE_NS), cursor), ()),
+                cards=max(1, sum(1 for d, known in session.devices.items() if d and known.at(cursor) is not None)),
             )
         phases = to_areas(measures.phases, cursor)
         upto = run.tokens.index(min(cursor, phases.end) if phases.running is None else cursor)
         trace = None
         lanes: tuple[Lane, ...] = ()
+        rows: tuple[devices.DeviceRow, ...] = ()
         token = view.token if view.token is not None and view.token < upto else None
         shown = Window(Axis(phases.start, SECOND_NS, 0))
         if layout.plot is not None:
@@ -176,7 +183,8 @@ class FrameMaker:
             server, areas = session.server_of(run, cursor), phases.end
             of = Worked(run, measures, server.v if server else None)
             at = areas if phases.running is None else beat(cursor, MACHINE_NS)
-            lanes = self._part("machine", lambda: self._tracer.lanes(session, shown, at, areas, of), ())
+            lanes = self._part("machine", lambda: self._tracer.lanes(session, shown, at, areas, of, layout.lane_pairs), ())
+            rows = self._part("devices", lambda: self._device_rows(run.r, of, at, cursor), ())
         kind: Literal["prompt", "reply"] = "reply" if upto else "prompt"
         page = self._part("text", lambda: self._page(run, measures, upto, layout, view), Page())
         return Frame(
@@ -208,6 +216,8 @@ class FrameMaker:
             token=self._part("token", lambda: self._token(run, token, phases.start, view), None),
             hits=self._hits(upto),
             ending=self._part("text", lambda: _ending(session, run, cursor), None),
+            devices=rows,
+            cards=max(1, len(measures.roofline.ran.gpus)),
             redacted=upto > 0 and isinstance(run.tokens.text[0], int),
             reply=self._reply[1] if kind == "reply" and self._reply is not None else None,
         )
@@ -231,7 +241,15 @@ class FrameMaker:
         """The machine's figures without a request: there is no time axis to draw on."""
         if not layout.lane_rows:
             return ()
-        return self._tracer.lanes(self._session, Window(Axis(0, SECOND_NS, 0)), beat(cursor, MACHINE_NS), cursor, None)
+        shown, at = Window(Axis(0, SECOND_NS, 0)), beat(cursor, MACHINE_NS)
+        return self._tracer.lanes(self._session, shown, at, cursor, None, layout.lane_pairs)
+
+    def _device_rows(self, r: int | None, of: Worked | None, at: int, cursor: int) -> tuple[devices.DeviceRow, ...]:
+        """The devices' rows, which stand from one beat to the next; a device that comes is there at once."""
+        known = sum(1 for versions in self._session.devices.values() if versions.at(cursor) is not None)
+        if self._devices is None or self._devices[0] != (r, at, known):
+            self._devices = ((r, at, known), devices.rows_of(self._session, of, at, cursor))
+        return self._devices[1]
 
     def _measure(self, run: Run, cursor: int) -> Measures:
         at = numbers_at(run, cursor)

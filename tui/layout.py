@@ -6,7 +6,6 @@ narrow terminal loses rails and rows and never the order; see `layout`.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -22,6 +21,10 @@ RAIL_FROM: Final = 112
 """The width from which figures stand beside the text."""
 TALL_TEXT: Final = 10
 """While the text has fewer rows than this, comfort goes."""
+PAIRS_FROM: Final = 50
+"""The height from which each of several GPUs can have lanes of its own."""
+TEXT_BESIDE_PAIRS: Final = 16
+"""They have, as long as so many rows are left for the text."""
 SHORT_TEXT: Final = 4
 """While it has fewer than this, lanes go."""
 
@@ -46,19 +49,19 @@ class Rect(Struct, frozen=True):
 
 
 class RailRows(Struct, frozen=True):
-    """Where the parts of the rail begin, below one another: figures (``gap``: with the gap), one token, KV."""
+    """Where the parts of the rail begin, below one another: figures (``figures`` of them), one token, KV."""
 
-    gap: bool
+    figures: int
     token: int | None  # None: there is no room for it
     kv: int
 
 
 def rail_rows(height: int) -> RailRows:
-    """The parts of a rail of so many rows; the gap, which the trace shows too, goes first, then one token."""
+    """The parts of a rail of so many rows: energy goes first, then the gap, which the trace shows too, then one token."""
     if height < 12:
-        return RailRows(True, None, 5)
-    figures = 4 if height >= 15 else 3
-    return RailRows(figures == 4, figures + 1, figures + 5)
+        return RailRows(4, None, 5)
+    figures = 5 if height >= 26 else 4 if height >= 15 else 3
+    return RailRows(figures, figures + 1, figures + 5)
 
 
 Lane = Literal["phases", "gap", "machine", "ruler"]
@@ -84,6 +87,9 @@ class Layout(Struct, frozen=True):
     gap_rows: int = 0
     lane_rows: int = 0  # of each machine lane; 0: no lanes
     lane_gap: bool = False  # a blank row before the machine lanes
+    cards: int = 1  # GPUs that work
+    lane_pairs: int = 1  # two lanes each: one a GPU, or one for all together
+    pair_gap: bool = False  # a blank row between them
     ruler: bool = False
     text: Rect | None = None  # with gutter and, in its first row, the legend
     legend: bool = False
@@ -104,6 +110,11 @@ class Layout(Struct, frozen=True):
         return self.plot.right + 2 if self.plot is not None and self.width >= 50 else None
 
     @property
+    def machine_rows(self) -> int:
+        """The rows of all machine lanes."""
+        return 2 * self.lane_rows * self.lane_pairs + (self.lane_pairs - 1) * self.pair_gap * (self.lane_rows > 0)
+
+    @property
     def lanes(self) -> dict[Lane, Rect]:
         """The trace's parts."""
         if self.trace is None:
@@ -113,7 +124,7 @@ class Layout(Struct, frozen=True):
         heights: tuple[tuple[Lane, int], ...] = (
             ("phases", 1 + self.marks),
             ("gap", self.gap_rows),
-            ("machine", 2 * self.lane_rows),
+            ("machine", self.machine_rows),
             ("ruler", int(self.ruler)),
         )
         for name, height in heights:
@@ -124,8 +135,11 @@ class Layout(Struct, frozen=True):
         return made
 
 
-def layout(width: int, height: int) -> Layout | None:
-    """The layout of a terminal of ``width`` × ``height`` cells; None where nothing fits (under 6 columns or 2 rows)."""
+def layout(width: int, height: int, cards: int = 1) -> Layout | None:
+    """The layout of a terminal of ``width`` × ``height`` cells; None where nothing fits (under 6 columns or 2 rows).
+
+    Several ``cards`` have a pair of lanes each where there is height, else one pair together.
+    """
     if width < 6 or height < 2:
         return None
     if width < 40 or height < 12:
@@ -137,6 +151,7 @@ def layout(width: int, height: int) -> Layout | None:
     progress = True
     gap_rows = 8 if height >= 50 and not narrow else 3 if narrow else 5
     lane_rows = 1 if narrow else 2
+    pairs, pair_gap = 1, False
     blanks = {"lanes": not narrow, "text": not narrow}
     legend = not narrow
     ask = not narrow
@@ -146,10 +161,15 @@ def layout(width: int, height: int) -> Layout | None:
     def spare() -> int:
         """The rows that are left for the text."""
         head = 1 + header_gap + (3 if narrow else 2) + (0 if narrow else progress) + (narrow or not progress) * before_trace
-        trace = 1 + marks + gap_rows + blanks["lanes"] + 2 * lane_rows + ruler
+        trace = 1 + marks + gap_rows + blanks["lanes"] + 2 * lane_rows * pairs + (pairs - 1) * pair_gap + ruler
         foot = 1 + blanks["text"] + (block_rows and block_rows + 1) + strip_rows + ask + 1
         return height - head - trace - before_text - legend - foot
 
+    if cards > 1 and height >= PAIRS_FROM and not narrow:
+        for tried in ((2, cards, True), (2, cards, False), (1, cards, False), (2, 1, False)):
+            lane_rows, pairs, pair_gap = tried
+            if spare() >= TEXT_BESIDE_PAIRS:
+                break
     if spare() < TALL_TEXT:
         blanks["lanes"] = False
     if spare() < TALL_TEXT:
@@ -185,7 +205,8 @@ def layout(width: int, height: int) -> Layout | None:
     head_rows = 3 if narrow else 2 + progress
     headline = Rect(0, y, width, head_rows)
     y += head_rows + ((narrow or not progress) and before_trace)
-    trace_rows = 1 + marks + gap_rows + (blanks["lanes"] and lane_rows > 0) + 2 * lane_rows + ruler
+    machine_rows = 2 * lane_rows * pairs + (pairs - 1) * pair_gap
+    trace_rows = 1 + marks + gap_rows + (blanks["lanes"] and lane_rows > 0) + machine_rows + ruler
     trace = Rect(0, y, width, trace_rows)
     y += trace_rows + before_text
     foot = height - 1
@@ -227,6 +248,9 @@ def layout(width: int, height: int) -> Layout | None:
         gap_rows=gap_rows,
         lane_rows=lane_rows,
         lane_gap=blanks["lanes"] and lane_rows > 0,
+        cards=cards,
+        lane_pairs=pairs,
+        pair_gap=pair_gap,
         ruler=ruler,
         text=Rect(0, body.y, text_width, body.height),
         legend=legend,
@@ -276,14 +300,18 @@ def zoomed(plain: Layout, pane: Pane = "text") -> Layout:
 
 def _long_trace(bare: Layout, plain: Layout, room: Rect, pane: Pane) -> Layout:
     """The trace in all the room: the gaps have the spare rows, or the machine's lanes."""
-    lanes = plain.lane_rows
+    lanes, pairs = plain.lane_rows, plain.lane_pairs
     rest = room.height - 3  # phases, marks, ruler
     if pane == "machine":
         gap_rows = min(plain.gap_rows, max(1, rest // 5))
-        lanes = max(0, min(12, (rest - gap_rows - 1) // 2))
-    if rest - 2 * lanes - 1 < 3:
-        lanes = 1 if rest >= 4 else 0
-    gap_rows = rest - 2 * lanes - (lanes > 0)
+        pairs = plain.cards if rest - gap_rows - 1 >= 2 * plain.cards else 1
+        lanes = max(0, min(12, (rest - gap_rows - 1) // (2 * pairs)))
+    pair_gap = pairs > 1 and 2 * pairs * lanes + pairs - 1 <= rest - 4
+    machine_rows = 2 * pairs * lanes + (pairs - 1) * pair_gap
+    if rest - machine_rows - 1 < 3:
+        lanes, pairs, pair_gap = (1 if rest >= 4 else 0), 1, False
+        machine_rows = 2 * lanes
+    gap_rows = rest - machine_rows - (lanes > 0)
     return replace(
         bare,
         trace=room,
@@ -292,6 +320,8 @@ def _long_trace(bare: Layout, plain: Layout, room: Rect, pane: Pane) -> Layout:
         gap_rows=max(1, gap_rows),
         lane_rows=lanes,
         lane_gap=lanes > 0 and gap_rows >= 2,
+        lane_pairs=pairs,
+        pair_gap=pair_gap,
         ruler=True,
     )
 
@@ -347,42 +377,3 @@ def pane_at(plan: Layout, x: int, y: int) -> Pane | None:
     if plan.strip is not None and within(plan.strip):
         return "kv" if y == plan.strip.y else "figures"
     return None
-
-
-TILE: Final = 16
-"""Charts are made of tiles so wide: the terminal is sent a tile's row from its left edge, never more."""
-
-
-def tiles(plan: Layout) -> list[Rect]:
-    """The screen as tiles that cover it exactly: cut where panes end, and every 16 columns along the time axis.
-
-    Foreign text (names, replies, errors, what is typed) lies within one tile, so that no wide character is cut in two.
-    """
-    made: list[Rect] = []
-    y = 0
-    for bottom, cuts in _bands(plan):
-        edges = sorted({0, plan.width, *(cut for cut in cuts if 0 < cut < plan.width)})
-        if bottom > y:
-            made += [Rect(a, y, b - a, bottom - y) for a, b in pairwise(edges)]
-        y = max(y, bottom)
-    return made
-
-
-def _bands(plan: Layout) -> list[tuple[int, list[int]]]:
-    """Stretches of rows, top to bottom: the row after each, and the columns at which it is cut."""
-    bands: list[tuple[int, list[int]]] = [(plan.headline.y, [plan.width - 12])]
-    bands.append((plan.headline.bottom, [] if plan.limit_below else [27]))
-    if plan.trace is not None and plan.plot is not None:
-        bands.append((plan.trace.y, []))
-        cuts = [*range(plan.plot.x, plan.plot.right, TILE), plan.plot.right]
-        bands.append((plan.trace.bottom, cuts))
-    if plan.text is not None:
-        bands.append((plan.text.y, []))
-        bottom = max(plan.text.bottom, plan.rail.bottom if plan.rail else 0)
-        rails = [rect for rect in (plan.rail, plan.second_rail) if rect is not None]
-        bands.append((bottom, [plan.text.right, *(edge for rect in rails for edge in (rect.x, rect.right))]))
-    if plan.alone is not None:
-        bands += [(plan.alone.y, []), (plan.alone.bottom, [])]
-    bands += [(rect.bottom, []) for rect in (plan.notice, plan.block, plan.strip, plan.ask, plan.keys) if rect is not None]
-    bands.append((plan.height, []))
-    return sorted(bands, key=lambda band: band[0])

@@ -43,9 +43,17 @@ class _Now(Struct, frozen=True):
     at: int
     areas: int
 
+    found: dict[tuple[str, int, int | None], Samples]
+
     def series(self, name: str, *, d: int = 0, v: int | None = None) -> Samples | None:
         """A metric of a device, or of a server."""
-        return self.session.series(name, d=d, v=v, cursor=self.areas)
+        known = self.found.get((name, d, v))
+        if known is not None and known.info.at(self.areas) is not None:
+            return known
+        samples = self.session.series(name, d=d, v=v, cursor=self.areas)
+        if samples is not None:
+            self.found[name, d, v] = samples
+        return samples
 
     def source(self, samples: Samples | None) -> str:
         """Who measures it."""
@@ -71,23 +79,28 @@ class Worked(Struct, frozen=True):
 class Machine:
     """Keeps the lanes of a session up as samples come."""
 
-    __slots__ = ("_lanes", "_paces")
+    __slots__ = ("_found", "_lanes", "_paces")
 
     def __init__(self) -> None:
+        self._found: dict[tuple[str, int, int | None], Samples] = {}
         self._lanes: dict[str, LevelLane] = {}
         self._paces: dict[int, TokenRate] = {}  # a request
 
-    def lanes(self, session: Session, axis: Axis, at: int, areas: int, of: Worked | None) -> tuple[Lane, ...]:
+    def lanes(
+        self, session: Session, axis: Axis, at: int, areas: int, of: Worked | None, pairs: int = 1
+    ) -> tuple[Lane, ...]:
         """The two lanes of what worked: areas up to the moment ``areas``, figures of the second before ``at``.
 
         On GPUs how busy they are and their memory, in part on the CPU, too: GPU and CPU. On the CPU alone its cores, and
-        what flows from memory where that is known, else how much of it is occupied.
+        what flows from memory where that is known, else how much of it is occupied. Several ``pairs``: two lanes a GPU.
         """
-        now = _Now(session, axis, at, areas)
+        now = _Now(session, axis, at, areas, self._found)
         server = of.server if of is not None else None
         ran = of.measures.roofline.ran if of is not None else None
         known = (d for d, device in sorted(session.devices.items()) if d and device.at(areas) is not None)
         gpus = list(known) if ran is None else [gpu.d for gpu in ran.gpus]
+        if len(gpus) == pairs > 1:
+            return tuple(lane for d in gpus for lane in self._pair(now, d, of))
         if gpus:
             partly = ran is not None and ran.offload is not None and ran.offload.is_partial
             other = self._cpu(now, server) if partly else self._dram(now, gpus, of)
@@ -96,6 +109,16 @@ class Machine:
             found = (self._cpu(now, server), self._flow(now, of) or self._memory(now, server))
         held = read(session.series("server_rss_bytes", v=server, cursor=areas), at).value
         return found if held is None else (found[0], replace(found[1], held=" ".join(memory(held))))
+
+    def _pair(self, now: _Now, d: int, of: Worked | None) -> tuple[Lane, Lane]:
+        """The two lanes of one of several GPUs, with its number."""
+        device = now.session.devices[d].at(now.areas) if d in now.session.devices else None
+        number = str(device.index if device is not None and device.index is not None else d - 1)
+        made = []
+        for lane in (self._busy(now, (d,)), self._dram(now, (d,), of, alone=False)):
+            name = "busy" if lane.label == "GPU busy" else lane.label
+            made.append(replace(lane, label=f"{name[: 7 - len(number)]:<{7 - len(number)}} {number}"))
+        return made[0], made[1]
 
     def _cpu(self, now: _Now, server: int | None) -> Lane:
         host = now.session.hello.host if now.session.hello else None
@@ -123,8 +146,11 @@ class Machine:
         label, full = ("SM", "of peak") if source == GPM else ("GPU busy", "of time")
         return self._lane(label, full, samples, 100, now, lambda v: (f"{v:.0f}", "%"), source + _of_several(gpus))
 
-    def _dram(self, now: _Now, gpus: Sequence[int], of: Worked | None) -> Lane:
-        """The GPUs' memory: measured, else by what decode reads, else at most as busy as its controller is."""
+    def _dram(self, now: _Now, gpus: Sequence[int], of: Worked | None, *, alone: bool = True) -> Lane:
+        """The GPUs' memory: measured, else by what decode reads, else at most as busy as its controller is.
+
+        Of one that is not ``alone`` it is not known how much of what decode reads it does.
+        """
         peaks = {gpu.d: gpu.peak_bandwidth_bytes_per_s for gpu in of.measures.gpus} if of is not None else {}
         tops = [peaks.get(d) for d in gpus]
         peak = sum(top for top in tops if top) if all(tops) else None
@@ -134,7 +160,7 @@ class Machine:
             percent = mean([read(each, now.at).value or 0.0 for each in dram])
             note = (f"{percent:.0f} % " if peak else "") + now.source(dram[0]) + _of_several(gpus)
             return self._lane("DRAM", "of peak", dram, 100, now, lambda v: _flowing(v, peak), note)
-        if (flow := self._flow(now, of)) is not None:
+        if alone and (flow := self._flow(now, of)) is not None:
             known = self._levels("control", control, 100, now)
             return replace(flow, levels=tuple(a if a is not None else b for a, b in zip(flow.levels, known, strict=True)))
         if any(each is not None for each in control):
@@ -162,7 +188,7 @@ class Machine:
         if not top or not now.axis.columns or any(each is None for each in samples):
             return (None,) * now.axis.columns
         many = [
-            self._lanes.setdefault(f"{key} {i}", LevelLane()).update(each, now.axis, now.areas)
+            self._lanes.setdefault(f"{key} {i} {_device(each, now)}", LevelLane()).update(each, now.axis, now.areas)
             for i, each in enumerate(samples)
             if each is not None
         ]
@@ -221,6 +247,11 @@ class TokenRate:
             i = end
         self._upto = n
         return self._lane.update(samples, axis, cursor)
+
+
+def _device(samples: Samples, now: _Now) -> int:
+    info = samples.info.at(now.areas)
+    return info.d if info is not None else 0
 
 
 def _flowing(percent: float, peak: float | None, at_most: str = "") -> tuple[str, str]:

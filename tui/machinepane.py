@@ -20,7 +20,8 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
     assert plot is not None
     accents = phases_by_column(frame.trace.bands, plot.width) if frame.trace else ()
     for i, lane in enumerate(frame.lanes):
-        rows = area.area(0, i * layout.lane_rows, area.width, layout.lane_rows)
+        y = i * layout.lane_rows + i // 2 * layout.pair_gap
+        rows = area.area(0, y, area.width, layout.lane_rows)
         paint_lane(rows, plot.x, lane, accents, layout.values_x, focused=frame.view.focus == "machine" and i == 0)
 
 

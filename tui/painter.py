@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from phasetop.tui import alone, footer, gappane, header, headline, machinepane, rail, textpane, trace, turns
+from phasetop.tui import alone, footer, gappane, header, headline, machinepane, rail, secondrail, textpane, trace
 from phasetop.tui.cells import Area, Canvas
 from phasetop.tui.failure import Failure
 from phasetop.tui.frame import Frame
@@ -19,7 +19,7 @@ _PARTS: Final[dict[str, tuple[str, ...]]] = {
     "machine": ("machine",),
     "text": ("text",),
     "figures": ("figures",),
-    "turns": ("turns",),
+    "turns": ("turns", "devices"),
 }
 """Which parts of the Frame a pane shows: it stands for their failures."""
 
@@ -54,8 +54,8 @@ def paint(canvas: Canvas, frame: Frame, layout: Layout) -> dict[str, Failure]:
     pane("cursor", layout.trace, lambda area: trace.paint_cursor(area, frame, layout))
     pane("ruler", lanes.get("ruler"), lambda area: trace.paint_ruler(area, frame, layout))
     pane("text", layout.text, lambda area: textpane.paint(area, frame, layout))
-    pane("figures", layout.rail, lambda area: rail.paint(area, frame))
-    pane("turns", layout.second_rail, lambda area: turns.paint(area, frame))
+    pane("figures", layout.rail, lambda area: rail.paint(area, frame, with_devices=layout.second_rail is None))
+    pane("turns", layout.second_rail, lambda area: secondrail.paint(area, frame))
     pane("figures", layout.block, lambda area: rail.paint_block(area, frame))
     pane("figures", layout.strip, lambda area: rail.paint_strip(area, frame))
     pane("figures", layout.alone, lambda area: alone.paint(area, frame, layout))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
 from phasetop.figures import UNKNOWN, count, milliseconds, rate, seconds
 from phasetop.pace import GAP_LIMITS, USUAL
-from phasetop.tui import kvgauge, onetoken
+from phasetop.tui import devices, kvgauge, onetoken
 from phasetop.tui.cells import Area, fit
+from phasetop.tui.explain import clean
 from phasetop.tui.frame import Frame
 from phasetop.tui.layout import rail_rows
 from phasetop.tui.theme import GAP_ROLES
+
+BY_GAP: Final = 8
+"""Rows of time by gap."""
 
 
 class Figure(Struct, frozen=True):
@@ -80,7 +86,7 @@ def _reason(frame: Frame, path: str) -> str:
         return "no request yet"
     if frame.measures.latency.ttft_ns is None:
         return "no token came"
-    return frame.measures.unknown.get(path, "too few tokens")
+    return frame.measures.unknown.get(path, "too few tokens" if path else "not measured")
 
 
 def _expected(frame: Frame) -> str:
@@ -118,22 +124,38 @@ def _paint_figure(area: Area, y: int, figure: Figure, *, focused: bool = False) 
     area.right(area.width, y, fit(figure.note, max(0, area.width - end - 1)), "faint")
 
 
-def paint(area: Area, frame: Frame, *, time_by_gap: bool = True) -> None:
+def _energy(frame: Frame) -> Figure:
+    measures = frame.measures
+    joules = measures.energy.j_per_output_token if measures is not None else None
+    if measures is None or joules is None:
+        begun = measures is not None and measures.finish.reason is not None
+        return Figure("energy", UNKNOWN, "J/tok", "not measured" if begun else _reason(frame, ""))
+    source = clean(measures.sources.get("energy.decode_j", "").partition(":")[0])
+    return Figure("energy", f"{joules:.2f}" if joules < 9.995 else f"{joules:.1f}", "J/tok", source)
+
+
+def paint(area: Area, frame: Frame, *, time_by_gap: bool = True, with_devices: bool = True) -> None:
     """The rail beside the text."""
     rows = rail_rows(area.height)
-    for y, figure in enumerate(figures_of(frame)[: 4 if rows.gap else 3]):
+    figures = figures_of(frame) if rows.figures < 5 else [*figures_of(frame), _energy(frame)]
+    for y, figure in enumerate(figures[: rows.figures]):
         _paint_figure(area, y, figure, focused=y == 0 and frame.view.focus == "figures")
     if rows.token is not None:
         onetoken.paint_block(area.area(0, rows.token, area.width, onetoken.ROWS), frame)
     y = rows.kv
     if area.height >= y + 4:
         y += kvgauge.paint_block(area.area(0, y, area.width, area.height - y), frame) + 1
+    cards = with_devices and bool(frame.devices) and any(not row.note for row in frame.devices)
+    if cards and area.height > y:
+        rest = area.height - y
+        room = rest - BY_GAP - 2 if time_by_gap and rest >= BY_GAP + 3 else rest
+        y += devices.paint(area.area(0, y, area.width, room), frame.devices)
     for figure in _server(frame):
         if area.height > y:
             _paint_figure(area, y, figure)
     y += 2
-    if time_by_gap and area.height >= y + 8:
-        paint_time_by_gap(area.area(0, y, area.width, 8), frame)
+    if time_by_gap and area.height >= y + BY_GAP:
+        paint_time_by_gap(area.area(0, y, area.width, BY_GAP), frame)
 
 
 def paint_block(area: Area, frame: Frame) -> None:

@@ -9,20 +9,20 @@ from math import log10
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phasetop.figures import UNKNOWN, count, milliseconds, rate, seconds, share
 from phasetop.knobs import DTYPES, NAMES, RANGES, Name
 from phasetop.metrics import Measures
 from phasetop.predict_report import Study
 from phasetop.roofline import Bound, Pass
-from phasetop.run_devices import BANDWIDTH
 from phasetop.session import Session
 from phasetop.tui import onetoken, roofplot
 from phasetop.tui.cells import Area, Share, fit
 from phasetop.tui.explain import clean
 from phasetop.tui.frame import Frame
 from phasetop.tui.kvgauge import about
-from phasetop.tui.roofplot import PREDICTED, Point, Roof
+from phasetop.tui.roofplot import PREDICTED, Point, Roof, roof_of
 from phasetop.tui.view import Sliders
 from phasetop.tui.wrap import text_width
 from phasetop.what_if import Answer, Own, answer, bits_of, own_of
@@ -64,7 +64,7 @@ def paint(area: Area, frame: Frame, session: Session, sliders: Sliders) -> None:
         return
     own = own_of(session, run, measures, frame.cursor)
     done = answer(own, sliders.changed)
-    roof = roof_of(measures, own, done)
+    roof = whole_roof(measures, own, done)
     inner = area.area(1, 0, area.width - 2, area.height)
     times = 4 if inner.height >= 19 else 3 if inner.height >= 17 else 0
     body = inner.area(0, 0, inner.width, inner.height - times)
@@ -93,35 +93,23 @@ def paint(area: Area, frame: Frame, session: Session, sliders: Sliders) -> None:
 # ---- the plot
 
 
-def roof_of(measures: Measures, own: Own | None = None, done: Answer | None = None) -> Roof:
-    """The roof of a request with its phases on it; with an answer the roof and the phases that it has, too."""
-    roofline = measures.roofline
-    points = []
-    if done is not None and done.study is not None:
-        found = done.study.at_peak
-        pairs = (("decode", found.step), ("prefill", found.prefill))
-        for phase, work in pairs:
+def whole_roof(measures: Measures, own: Own, done: Answer) -> Roof:
+    """The roof that the values make, with what was measured and what should be reached under it."""
+    roof = roof_of(measures)
+    points = list(roof.points)
+    if done.study is not None:
+        for phase, work in (("decode", done.study.at_peak.step), ("prefill", done.study.at_peak.prefill)):
             reached = _reached(work, done.study)
             if work.intensity and reached:
                 points.append(Point("decode" if phase == "decode" else "prefill", work.intensity, reached, PREDICTED))
-    if roofline.decode_intensity and roofline.decode_flops_per_s:
-        points.append(Point("decode", roofline.decode_intensity, roofline.decode_flops_per_s))
-    if roofline.prefill_intensity and roofline.prefill_flops_per_s:
-        points.append(Point("prefill", roofline.prefill_intensity, roofline.prefill_flops_per_s))
-    bandwidth, flops, at_least = roofline.peak_bytes_per_s, roofline.peak_flops, roofline.at_least
-    if done is not None:
-        bandwidth, flops = done.values.bandwidth, done.values.flops
-        at_least = own is not None and own.at_least and bandwidth == own.values.bandwidth
-    why = onetoken.short(measures.unknown.get(BANDWIDTH, ""))
-    return Roof(bandwidth, flops, tuple(points), of_whom(measures), at_least, why)
-
-
-def of_whom(measures: Measures) -> str:
-    """Whose peaks they are: of cards that take turns, one's."""
-    ran = measures.roofline.ran
-    if len(ran.gpus) > 1:
-        return f"{len(ran.gpus)} cards at once" if ran.by_rows else "one card"
-    return clean(measures.roofline.device or "")
+    bandwidth, flops = done.values.bandwidth, done.values.flops
+    return replace(
+        roof,
+        bytes_per_s=bandwidth,
+        flops=flops,
+        points=tuple(points),
+        at_least=own.at_least and bandwidth == own.values.bandwidth,
+    )
 
 
 def _reached(work: Pass, study: Study) -> float | None:

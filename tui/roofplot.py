@@ -9,7 +9,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from phasetop.metrics import Measures
+from phasetop.tui import onetoken
 from phasetop.tui.cells import BRAILLE, DOTS, Area
+from phasetop.tui.explain import clean
 from phasetop.tui.theme import Accent
 from phasetop.tui.wrap import text_width
 
@@ -17,6 +20,7 @@ DECADES: Final = (1.0, 1e4)
 """The FLOPs a byte that are always shown; more where a point lies beyond."""
 _HEIGHT: Final = 3
 """So many powers of ten of FLOP/s are shown at least."""
+_PEAK: Final = "roofline.peak_bandwidth_bytes_per_s"
 MEASURED: Final = "●"
 PREDICTED: Final = "○"
 
@@ -42,6 +46,22 @@ class Roof(Struct, frozen=True):
     of: str = ""
     at_least: bool = False
     why: str = ""
+
+
+def roof_of(measures: Measures) -> Roof:
+    """The roof of a request's devices, with what its phases reached."""
+    roofline = measures.roofline
+    points = []
+    if roofline.decode_intensity and roofline.decode_flops_per_s:
+        points.append(Point("decode", roofline.decode_intensity, roofline.decode_flops_per_s))
+    if roofline.prefill_intensity and roofline.prefill_flops_per_s:
+        points.append(Point("prefill", roofline.prefill_intensity, roofline.prefill_flops_per_s))
+    ran = roofline.ran
+    of = clean(roofline.device or "")
+    if len(ran.gpus) > 1:
+        of = f"{len(ran.gpus)} cards at once" if ran.by_rows else "one card"
+    why = onetoken.short(measures.unknown.get(_PEAK, ""))
+    return Roof(roofline.peak_bytes_per_s, roofline.peak_flops, tuple(points), of, roofline.at_least, why)
 
 
 class _Axes(Struct, frozen=True):

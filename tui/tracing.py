@@ -93,12 +93,14 @@ class Tracer:
         """By step 1 to 7: how many gaps of a request's first ``upto`` token lines, and their sum in ns."""
         return self._tallies.setdefault(run.r, GapTally()).update(run.tokens, upto)
 
-    def lanes(self, session: Session, shown: Window, at: int, areas: int, of: Worked | None) -> tuple[Lane, ...]:
+    def lanes(
+        self, session: Session, shown: Window, at: int, areas: int, of: Worked | None, pairs: int = 1
+    ) -> tuple[Lane, ...]:
         """The machine's lanes: areas up to the moment ``areas``, figures of the second before ``at``; of what worked."""
-        new = self._machines[0].lanes(session, shown.axis, at, areas, of)
+        new = self._machines[0].lanes(session, shown.axis, at, areas, of, pairs)
         if shown.before is None or shown.pen is None:
             return new
-        old = self._machines[1].lanes(session, shown.before, at, areas, of)
+        old = self._machines[1].lanes(session, shown.before, at, areas, of, pairs)
         pen = shown.pen
         return tuple(
             replace(lane, levels=(*lane.levels[: pen + 1], None, *left.levels[pen + 2 :])[: shown.axis.columns])

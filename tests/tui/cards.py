@@ -6,9 +6,11 @@ from random import Random
 from typing import Literal
 
 from phasetop import events as ev
-from tests.tui.fabricate import GIB, MS, Script, Turn, ask
+from tests.tui.fabricate import GIB, MS, S, Script, Turn, ask
 
 Counters = Literal["GPM", "NVML"]
+SLOW = (("temperature_c", "C"), ("power_w", "W"), ("memory_used_bytes", "B"))
+"""What is sampled of a card once a second."""
 PEAK = 1008e9
 """Bytes a second of the one GPU in these sessions."""
 
@@ -87,3 +89,28 @@ def on_a_card(turn: Turn, *, counters: Counters = "NVML") -> list[ev.Event]:
 def on_a_cpu(turn: Turn, *, peak: float | None = 20e9) -> list[ev.Event]:
     """One request on a CPU whose bandwidth was measured, or (``peak`` None) not."""
     return counted(ask(with_weights(gpus=0, peak=peak), 0, turn), sm=0, memory=0, cores=7.8, gpus=0).sorted()
+
+
+def many_cards(gpus: int = 2, *, counters: Counters = "GPM", name: str | None = None, mem_gib: int = 80) -> Script:
+    """Three turns on several GPUs that take turns: the first the hottest, the second at its power cap."""
+    script = with_weights(gpus=gpus, counters=counters)
+    for event in script.events:
+        if isinstance(event, ev.Device) and event.d:
+            event.mem_bytes = mem_gib * GIB
+            event.name = name or event.name
+    flags = {"4": "power cap", "32": "thermal (driver)"}
+    for d in range(1, gpus + 1):
+        for s, (metric, unit) in enumerate(SLOW, 1000 + 10 * d):
+            script.add(ev.Series(t=20 * MS, s=s, d=d, name=metric, unit=unit, source="NVML"))
+        script.add(ev.Series(t=20 * MS, s=1003 + 10 * d, d=d, name="throttle", type="flags", source="NVML", flags=flags))
+    ask(script, 0, Turn(tokens=344, gap_ms=28, prompt=412, prefill_ms=300))
+    ask(script, 1, Turn(tokens=452, gap_ms=28, prompt=1498, cached=1099, prefill_ms=290, seed=2))
+    ask(script, 2, Turn(tokens=256, gap_ms=29, prompt=5578, cached=3918, prefill_ms=710, seed=3))
+    counted(script, sm=47, memory=22.4, gpus=gpus)
+    for t in range(S, script.t + S, S):
+        values: dict[str, float | None] = {}
+        for d in range(1, gpus + 1):
+            told = (62 - d, 348 - 7 * d, (24.7 - d / 10) * GIB, 4 if d == 2 else 0)
+            values |= {str(1000 + 10 * d + i): value for i, value in enumerate(told)}
+        script.events.append(ev.Smp(t=t, t0=t - S, v=values))
+    return script

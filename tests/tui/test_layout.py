@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phasetop.tui.layout import Layout, Rect, layout, tiles, zoomed
+from phasetop.tui.layout import Layout, Rect, layout, zoomed
+from phasetop.tui.tiling import tiles
 
 GRID = {
     #            headline, phases, gaps,    lanes,    time, text,     notice, keys

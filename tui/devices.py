@@ -1,0 +1,176 @@
+"""The devices' rows: name, memory in use of all there is, temperature (or what holds the device back) and power. Pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from math import isnan
+from typing import Final
+
+from msgspec import Struct
+
+from phasetop import events as ev
+from phasetop.figures import UNKNOWN, memory
+from phasetop.gpuphases import held_back
+from phasetop.session import Samples, Session
+from phasetop.tui.cells import Area, fit
+from phasetop.tui.machine import STALE_NS, Worked, read
+from phasetop.visible import harmless
+
+SLOW_NS: Final = 2 * STALE_NS
+"""Temperature and memory are sampled seldom: older than this they are stale."""
+NAME: Final = 11
+"""Columns of a name."""
+_BRANDS: Final = re.compile(r"\b(?:NVIDIA|GeForce|AMD|Radeon|Intel\(R\)|Arc\(TM\)|Graphics|Laptop GPU|Generation)\b\s*")
+_SIZES: Final = re.compile(r"[ -](?:SXM\d*|PCIe|NVL|HBM\d\w*|\d+GB)\b.*")
+_SLICE: Final = re.compile(r"\bMIG\s+(\d+g\.\d+gb)", re.IGNORECASE)
+
+
+class DeviceRow(Struct, frozen=True):
+    """One device at a moment; None: not known. ``reason``: what holds it back, or that it is lost."""
+
+    name: str
+    used_bytes: float | None = None
+    total_bytes: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    reason: str = ""
+    stale: bool = False
+    note: str = ""  # instead of temperature and power: what else there is to say
+
+
+def rows_of(session: Session, of: Worked | None, at: int, cursor: int) -> tuple[DeviceRow, ...]:
+    """The GPUs that the request's server uses (nobody knows: all there are); without any the machine's own memory.
+
+    Figures are as of ``at``, a beat before the ``cursor``.
+    """
+    ran = of.measures.roofline.ran if of is not None else None
+    known = [found for d, versions in sorted(session.devices.items()) if d and (found := versions.at(cursor)) is not None]
+    used = {gpu.d for gpu in ran.gpus} if ran is not None else set()
+    gpus = [gpu for gpu in known if gpu.d in used] or ([] if ran is not None and ran.on_cpu else known)
+    if not gpus:
+        return _host(session, at)
+    names = [short_name(gpu.name) for gpu in gpus]
+    several = len(names) > 1
+    return tuple(
+        _gpu(session, gpu, _numbered(name, gpu, i) if several else name, at)
+        for i, (gpu, name) in enumerate(zip(gpus, names, strict=True))
+    )
+
+
+def short_name(name: str | None) -> str:
+    """A card's name without its makers' and its memory's: ``RTX 4090``, ``H100``, ``1g.10gb``."""
+    text = clean(name or "GPU")
+    if (part := _SLICE.search(text)) is not None:
+        return part[1]
+    text = _SIZES.sub("", _BRANDS.sub("", text)).strip(" -")
+    return text or "GPU"
+
+
+def clean(text: str) -> str:
+    """A driver's text on one line, harmless."""
+    return harmless(" ".join(text.split()), newlines=False)
+
+
+def _numbered(name: str, gpu: ev.Device, i: int) -> str:
+    """A name with its number at the end of its columns."""
+    number = str(gpu.index if gpu.index is not None else i)
+    return f"{fit(name, NAME - 2 - len(number)):<{NAME - 1 - len(number)}}{number}"
+
+
+def _host(session: Session, at: int) -> tuple[DeviceRow, ...]:
+    host = session.hello.host if session.hello else None
+    total = (host.memory_limit_bytes or host.ram_bytes) if host else None
+    samples = session.series("memory_used_bytes", cursor=at)
+    if samples is None and total is None:
+        return ()
+    reading = read(samples, at)
+    device = session.devices[0].at(at) if 0 in session.devices else None
+    note = clean((device.name if device is not None else None) or (host.cpu if host else None) or "")
+    return (DeviceRow("RAM", reading.value, total, stale=reading.age_ns > SLOW_NS, note=note),)
+
+
+def _gpu(session: Session, gpu: ev.Device, name: str, at: int) -> DeviceRow:
+    def series(metric: str) -> Samples | None:
+        return session.series(metric, d=gpu.d, cursor=at)
+
+    used, temperature, power = (series(metric) for metric in ("memory_used_bytes", "temperature_c", "power_w"))
+    throttle = series("throttle")
+    reason = _lost(used, at) or _lost(temperature, at)
+    if not reason and throttle is not None:
+        told = throttle.info.at(at)
+        words = held_back(throttle, told.flags or {}, at) if told is not None else []
+        reason = ", ".join(word.partition(" (")[0] for word in words)
+    newest = min((read(each, at).age_ns for each in (used, temperature, power) if each is not None), default=0)
+    return DeviceRow(
+        name,
+        read(used, at).value,
+        gpu.mem_bytes,
+        read(temperature, at).value,
+        read(power, at).value,
+        reason,
+        newest > SLOW_NS,
+    )
+
+
+def _lost(samples: Samples | None, at: int) -> str:
+    """``lost`` where the newest sample is none because the device is gone."""
+    last = bisect_right(samples.t, at) - 1 if samples is not None else -1
+    if samples is None or last < 0 or not isnan(samples.value[last]):
+        return ""
+    why = samples.why.get(last, "")
+    return "lost" if any(word in why for word in ("fell off", "needs a reset", "not there", "driver")) else ""
+
+
+def shown_rows(rows: tuple[DeviceRow, ...], room: int) -> tuple[list[DeviceRow], int]:
+    """Those that fit, and how many do not: of too many the hottest, a lost one before all."""
+    if len(rows) <= room:
+        return list(rows), 0
+    if room <= 1:
+        worst = max(rows, key=lambda row: (row.reason == "lost", row.temperature_c or 0.0))
+        return [worst] if room else [], len(rows) - 1
+    return list(rows[:room]), len(rows) - room
+
+
+def paint(area: Area, rows: tuple[DeviceRow, ...]) -> int:
+    """A row a device as far as there is room; returns how many rows that took."""
+    shown, more = shown_rows(rows, area.height)
+    for y, row in enumerate(shown):
+        _paint_row(area, y, row, f"+{more}" if more and y == len(shown) - 1 else "")
+    return len(shown)
+
+
+def _paint_row(area: Area, y: int, row: DeviceRow, more: str) -> None:
+    unit = memory(row.total_bytes)[1] if row.total_bytes else memory(row.used_bytes)[1]
+    scale = 1 << 30 if unit == "GiB" else 1 << 20
+    used = UNKNOWN if row.used_bytes is None else _digits(row.used_bytes / scale)
+    area.put(0, y, fit(row.name, NAME), "soft")
+    area.right(17, y, used, "faint" if row.stale else "ink")
+    total = f"of {row.total_bytes / scale:,.0f} {unit}" if row.total_bytes else unit
+    end = area.put(18, y, total, "soft")
+    if more:
+        area.right(area.width, y, more, "faint")
+    room = area.width - end - 1 - (len(more) + 1 if more else 0)
+    edge = area.width - (len(more) + 1 if more else 0)
+    for words in _notes(row):
+        if len(words) <= room:
+            area.right(edge, y, words, "ink" if row.reason else "faint")
+            return
+    area.right(edge, y, fit(_notes(row)[-1], max(0, room)), "ink" if row.reason else "faint")
+
+
+def _notes(row: DeviceRow) -> list[str]:
+    """What stands at the right, longest first."""
+    power = "" if row.power_w is None or row.reason == "lost" else f"{row.power_w:.0f} W"
+    heat = row.reason or ("" if row.temperature_c is None else f"{row.temperature_c:.0f} °C")
+    if not heat and not power:
+        return [row.note]
+    return [
+        "  ".join(word for word in (heat, power) if word),
+        " ".join(word for word in (heat, power) if word),
+        heat or power,
+    ]
+
+
+def _digits(value: float) -> str:
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 999.5 else f"{value:,.0f}"
