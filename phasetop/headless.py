@@ -184,7 +184,7 @@ def _follow(lifeline: Lifeline, command: int, out: TextOut, interrupts: Interrup
             if r == -1:
                 return EXIT_FAILED
         if came:
-            told = _tell_notices(session, told)
+            told = tell_notices(session, told)
             if r is not None and r in session.runs:
                 out.write_new(session.runs[r])
                 if session.runs[r].ends.items:
@@ -224,7 +224,7 @@ _TOLD_INFO: Final = ("found", "batch-reduced", "reply-limit", "model-ignored", "
 _TOLD_OTHERWISE: Final = ("key-needed", "collector-died", "not-installed")
 
 
-def _tell_notices(session: Session, told: int) -> int:
+def tell_notices(session: Session, told: int) -> int:
     """Warnings go to stderr as they come, each once; returns how many notices were looked at."""
     for notice in session.notices.items[told:]:
         if (notice.level in _WORTH_TELLING or notice.code in _TOLD_INFO) and notice.code not in _TOLD_OTHERWISE:
@@ -251,7 +251,7 @@ def _report(session: Session, run: Run, plan: Plan, lifeline: Lifeline, *, wrote
 
         print_utf8(report.to_json(report.request_object(session, run, kept_as=kept), compact=plan.json == "compact"))
     if end is not None and end.error is not None:
-        say(_error_line(session, end.error))
+        say(error_line(session, end.error))
     elif end is not None and end.finish == "cut":
         say("the reply was cut: the stream ended before its end" + (_last_words(lifeline) if end.detail else ""))
     if plan.json is None and not usage and (wrote or end is None or end.error is None):
@@ -261,7 +261,7 @@ def _report(session: Session, run: Run, plan: Plan, lifeline: Lifeline, *, wrote
             tell(line)
 
 
-def _error_line(session: Session, error: ev.Fault) -> str:
+def error_line(session: Session, error: ev.Fault) -> str:
     """What went wrong; where redaction left out a server's words, what is known besides them."""
     if not isinstance(error.text, int):
         return shown(error.text)

@@ -26,12 +26,15 @@ from phasetop.visible import harmless
 
 if TYPE_CHECKING:
     from phasetop.tui.app import Options
+    from phasetop.tui.source import Source
 
 _LOOK_S: Final = 1.0
 
 
 class LiveSource:
     """The session of a collector of one's own; `phasetop.tui.source.Source` has the contract."""
+
+    standing = None
 
     def __init__(self, lifeline: Lifeline) -> None:
         self._lifeline = lifeline
@@ -63,6 +66,8 @@ class LiveSource:
 class Recorded:
     """A recording, at its end."""
 
+    standing = None
+
     def __init__(self, session: Session, path: Path | None = None) -> None:
         self.session = session
         self.live = False
@@ -83,6 +88,8 @@ class Recorded:
 
 class Watched:
     """A session of this machine that another process writes: its file, followed while its writer holds the lock."""
+
+    standing = None
 
     def __init__(self, path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._path = path
@@ -240,3 +247,18 @@ def replay_view(session: Session, path: Path, display: Display) -> int:
     from phasetop.tui.app import view
 
     return view(Recorded(session, path), options=options_of(display, title=path.name, typed=False))
+
+
+def watch_view(source: Source, display: Display, title: str, *, here: bool) -> int:
+    """The view over a session that somebody else runs, read-only; ``here``: on this machine, which is left its CPU.
+
+    Returns the exit status.
+    """
+    from phasetop.tui.app import view
+
+    options = options_of(display, title=title, typed=False)
+    if here:
+        step_back(priority.DRAWING)
+        if options.hz is None and not priority.has_gpu():
+            options = replace(options, hz=priority.CPU_HZ)
+    return view(source, options=options)

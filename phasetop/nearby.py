@@ -66,14 +66,17 @@ def _newest(folder: Path, pattern: str) -> list[Path]:
 
 
 def _head(path: Path) -> LiveSession | None:
-    """What the first lines tell; None where no server is known, so that there is nothing to watch."""
     try:
         with path.open("rb") as file:
-            lines = file.read(_HEAD_BYTES).split(b"\n")
+            return told_by(path, file.read(_HEAD_BYTES))
     except OSError:
         return None
+
+
+def told_by(path: Path, head: bytes) -> LiveSession | None:
+    """What a session's first lines tell; None where no server is known, so that there is nothing to watch."""
     began, model, served = None, None, False
-    for line in lines[:-1]:
+    for line in head.split(b"\n")[:-1]:
         try:
             event = ev.decode_lean(line)
         except ev.BadLine:

@@ -185,7 +185,11 @@ def settle(session: Session, t: int, why: str) -> None:
         notice(session, why, _SETTLED.get(why, "the session ended without its last line"), level="error", t=t)
 
 
-_SETTLED: Final = {"collector-died": "the collector died: what it had recorded is all there is"}
+_SETTLED: Final = {
+    "collector-died": "the collector died: what it had recorded is all there is",
+    "link-lost": "the link is lost: what had come is all there is",
+    "stream-ended": "the stream ended before the session did: what had come is all there is",
+}
 
 
 def notice(session: Session, code: str, text: str, *, level: str = "info", t: int | None = None) -> None:

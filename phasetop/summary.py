@@ -14,7 +14,9 @@ _WORTH_NS: Final = 100_000_000
 """A queue shorter than this is not worth a line."""
 
 
-def lines(session: Session, run: Run, kept_as: str | None, not_kept: str | None = None) -> list[str]:
+def lines(
+    session: Session, run: Run, kept_as: str | None, not_kept: str | None = None, *, watched: bool = False
+) -> list[str]:
     """The lines, without newlines.
 
     Args:
@@ -22,6 +24,7 @@ def lines(session: Session, run: Run, kept_as: str | None, not_kept: str | None 
         run: the request.
         kept_as: name or path of the recording, None where it was not kept.
         not_kept: why it could not be kept although it was asked for.
+        watched: it is somebody else's run, so nothing is said of keeping it.
     """
     figures = measure(session, run)
     gpu = _gpu(figures)
@@ -34,7 +37,7 @@ def lines(session: Session, run: Run, kept_as: str | None, not_kept: str | None 
         "gpu": gpu,
         "cpu": "" if gpu else _cpu(figures),
         "verdict": _verdict(figures),
-        "finish": _finish(figures, kept_as, not_kept),
+        "finish": _finish(figures, kept_as, not_kept, watched),
     }
     return [harmless(f"{label:<{_LABEL}}{text}", newlines=False) for label, text in rows.items() if text]
 
@@ -147,7 +150,7 @@ def _verdict(figures: Measures) -> str:
     return f"{text[:1].lower()}{text[1:]}".removesuffix(".")
 
 
-def _finish(figures: Measures, kept_as: str | None, not_kept: str | None) -> str:
+def _finish(figures: Measures, kept_as: str | None, not_kept: str | None, watched: bool) -> str:
     finish = figures.finish
     parts = [finish.reason or "not finished"]
     if finish.detail is not None and finish.reason != "stop":
@@ -156,6 +159,6 @@ def _finish(figures: Measures, kept_as: str | None, not_kept: str | None) -> str
         parts[0] += f": {finish.text if finish.status is None else f'{finish.status}, {finish.text}'}"
     if kept_as is not None:
         parts.append(f"kept as {kept_as}")
-    else:
+    elif not watched:
         parts.append(f"not kept: {not_kept}" if not_kept else "not kept; `--record` keeps it")
     return " · ".join(parts)

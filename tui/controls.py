@@ -104,6 +104,7 @@ class Controls(Reading, Panes, Sliding, Lacking, Remembering):
             ask=self.ask_line(plan.width),
             search=self.search_line(plan.width - 24),
             failed=failed,
+            standing=self._source.standing,
         )
         return self._view
 

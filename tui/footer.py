@@ -68,6 +68,9 @@ def paint_notice(area: Area, frame: Frame) -> None:
     elif view.top is not None:
         rows = frame.page.below
         area.line(1, 0, f"{rows:,} row{'s' if rows != 1 else ''} behind", ("  f follows", "faint"))
+    elif view.standing is not None:
+        area.put(1, 0, "▲")
+        area.put(3, 0, fit(harmless(view.standing.text, newlines=False), room - 2), "ink")
     elif frame.notice is not None and frame.notice.text != frame.error:
         mark, role = _MARKS.get(frame.notice.level, _MARKS["info"])
         area.put(1, 0, mark, role)

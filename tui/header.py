@@ -44,6 +44,8 @@ def _right(frame: Frame, *, full: bool) -> list[tuple[str, Role]]:
     """Turn, recording, clock; or what is replayed or watched."""
     view = frame.view
     parts: list[tuple[str, Role]] = []
+    if view.standing is not None:
+        parts.append((view.standing.short, "ink"))
     if view.title is not None:
         parts.append((_clean(view.title), "soft"))
     if frame.turn:

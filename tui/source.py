@@ -9,6 +9,7 @@ from typing import Protocol
 
 from phasetop.alternatives import Alternative
 from phasetop.session import Session
+from phasetop.standing import Standing
 
 
 class Source(Protocol):
@@ -35,6 +36,11 @@ class Source(Protocol):
 
     def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
         """What each token of line ``i`` of request ``r`` could have been; empty where that was not told."""
+        ...
+
+    @property
+    def standing(self) -> Standing | None:
+        """What is to be said of the way it comes by: a link that is lost; None while there is nothing."""
         ...
 
     def now(self) -> int:

@@ -25,6 +25,7 @@ class Nowhere:
     """The source before anything is begun."""
 
     live = False
+    standing = None
 
     def __init__(self) -> None:
         self.session = Session()

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from phasetop.alternatives import Alternative
 from phasetop.knobs import Name, Values
+from phasetop.standing import Standing
 from phasetop.tui.layout import Pane
 from phasetop.tui.page import Colour
 from phasetop.tui.terminal import Facts
@@ -64,6 +65,7 @@ class View(Struct, frozen=True):
         remote: the terminal is at the other end of a link, so that the clock goes by seconds.
         terminal: what was found of the terminal; None: nobody asked.
         sliders: of the roofline screen.
+        standing: what is to be said of the link that the session comes by; None: nothing.
 
     """
 
@@ -91,6 +93,7 @@ class View(Struct, frozen=True):
     remote: bool = False
     terminal: Facts | None = None
     sliders: Sliders = field(default_factory=Sliders)
+    standing: Standing | None = None
 
     @property
     def zoomed(self) -> bool:

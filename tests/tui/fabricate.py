@@ -16,6 +16,7 @@ from random import Random
 from phasetop import events as ev
 from phasetop.alternatives import Alternative, alternatives_of
 from phasetop.session import Session
+from phasetop.standing import Standing
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -240,6 +241,7 @@ class Growing:
         self._clock = clock
         self._began = time.monotonic_ns()
         self.live = True
+        self.standing: Standing | None = None
 
     def now(self) -> int:
         """Ns since the anchor."""
@@ -275,6 +277,7 @@ class Finished:
     """A source that has ended."""
 
     live = False
+    standing = None
 
     def __init__(self, session: Session) -> None:
         self.session = session

@@ -1,0 +1,40 @@
+"""`phasetop watch`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from phasetop.cli.options import CONTEXT, display_options, option
+
+
+@click.command(context_settings=CONTEXT)
+@click.argument("session", required=False)
+@option("--wait", is_flag=True, help="Where nothing runs, wait for a run (at a terminal: always).")
+@option("--json", "as_json", metavar="[compact]", help="Print the requests as JSON when it has ended.")
+@option("--plain", is_flag=True, help="Print the text as it comes, no view.")
+@option("--show-thinking", is_flag=True, help="Thinking on stdout too.")
+@display_options
+@click.pass_context
+def watch(
+    context: click.Context,
+    /,
+    session: str | None,
+    wait: bool,
+    as_json: str | None,
+    plain: bool,
+    show_thinking: bool,
+    **given: Any,
+) -> None:
+    """Follow a session that somebody else runs: the same view, read-only.
+
+    SESSION is nothing (what runs on this machine), a file, a recording's name, @last or the id of a live session; - for
+    one that comes on stdin; USER@HOST[:FILE] or ssh://USER@HOST[:PORT][/FILE] for one of another machine. That goes through
+    this system's ssh; nothing has to be installed there.
+    """
+    from phasetop import watch as watching
+    from phasetop.display import display_of
+
+    wanted = watching.Wanted(as_json, plain, show_thinking, wait, display_of(given))
+    context.exit(watching.watch(session, wanted))
