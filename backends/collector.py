@@ -50,8 +50,8 @@ class Collector:
         self._on_gone = start.get("on_gone") or "stop"
         self._logprobs: int | None = None
         self._guard = threading.Lock()
-        self._turns: dict[int, Turn] = {}
-        self._asked: dict[int, Ask] = {}  # until they have ended
+        self._turns: dict[int, Turn] = {}  # those that run
+        self._asked: dict[int, Ask] = {}  # likewise
         self._parents: dict[int, int | None] = {}
         self._applied: dict[int, dict[str, Any]] = {}
         self._chat = Conversation()
@@ -131,9 +131,10 @@ class Collector:
         if self.target.try_again():
             self._look_again()
         parent = command.get("parent")
-        if parent is not None and parent not in self._turns:
+        if parent is not None and parent not in self._parents:
             raise UsageError(f"there is no request {parent} to go on from")
-        before = [self._turns[r] for r in dict.fromkeys((command.get("after"), parent)) if r in self._turns]
+        running = {turn.r: turn for turn in self._running()}
+        before = [running[r] for r in dict.fromkeys((command.get("after"), parent)) if r in running]
         settings = {k: v for k, v in (command.get("settings") or {}).items() if v is not None}
         if self._logprobs is not None:
             settings.setdefault("logprobs", self._logprobs)
@@ -236,12 +237,13 @@ class Collector:
         reply = generation.answer.decode("utf-8", "replace") if generation is not None else ""
         calls = generation.calls if generation is not None else {}
         self._chat.add(turn.r, self._parents[turn.r], asked.messages, reply, calls)
-        del self._asked[turn.r]
-        self._applied.pop(turn.r, None)
+        with self._guard:
+            del self._asked[turn.r], self._turns[turn.r]
+            self._applied.pop(turn.r, None)
 
     def _running(self) -> list[Turn]:
         with self._guard:
-            return [turn for turn in self._turns.values() if not turn.done.is_set()]
+            return list(self._turns.values())
 
     def _cancel(self, command: Command) -> None:
         if command.get("task") is not None:
@@ -254,7 +256,7 @@ class Collector:
             self.answer("cancel", command.get("id"), task=number)
             return
         turn = self._turns.get(int(command["r"]))
-        if turn is None or turn.done.is_set():
+        if turn is None:
             raise UsageError(f"request {command['r']} does not run")
         self.answer("cancel", command.get("id"), r=turn.r)
         turn.cancel()
