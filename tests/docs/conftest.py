@@ -38,8 +38,6 @@ def real(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Real:
     (folder / "model.gguf").symlink_to(small_model)
     argv = [sys.executable, "-m", "phasetop", "run", "model.gguf", "-p", "Name three rivers.", "-n", "12", "-t", "1"]
     argv += ["-c", "512", "-b", "128", "--json", "--record=first"]
-    done = subprocess.run(
-        argv, env=env, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=90, check=False
-    )
+    done = subprocess.run(argv, env=env, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=90, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return Real(done.stdout, env, folder)
