@@ -114,6 +114,7 @@ class AmdSampler:
         self._thread = threading.Thread(target=self._run, name="amdgpu", daemon=True)
         self._process: tuple[psutil.Process | None, int] | None = None
         self._last = 0
+        self.settled = threading.Event()  # the cards and their series were told
 
     def start(self) -> None:
         """Begin."""
@@ -136,6 +137,7 @@ class AmdSampler:
         try:
             for index, card in enumerate(self._cards):
                 self._declare(card, index)
+            self.settled.set()
             ticks = 0
             while True:
                 ending = self._stop.wait(_PERIOD_S)
@@ -147,6 +149,8 @@ class AmdSampler:
                 ticks += 1
         except Exception:  # counters are no reason to end a session
             traceback.print_exc()
+        finally:
+            self.settled.set()
 
     def _declare(self, card: Card, index: int) -> None:
         recorder, folder = self._recorder, card.folder

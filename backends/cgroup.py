@@ -48,6 +48,21 @@ def limits_of(pid: int | str = "self", root: Path = Path("/")) -> Limits:
     return Limits(*(cores or (None, None)), *(memory or (None, None)))
 
 
+def container_of(root: Path = Path("/")) -> str | None:
+    """The runtime whose container this is (docker, podman, kubernetes, wsl, lxc …); None: none that can be told."""
+    if (root / "run/.containerenv").exists():
+        return "podman"
+    if (root / "var/run/secrets/kubernetes.io").exists():
+        return "kubernetes"
+    if (root / ".dockerenv").exists():
+        return "docker"
+    try:
+        name = (root / "run/systemd/container").read_text().strip()
+    except OSError:
+        return None
+    return name if name.replace("-", "").isalnum() else None
+
+
 def throttled_ns(file: Path) -> int | None:
     """How long a group was held back so far (`Limits.throttle_file`), ns; None where it does not say."""
     try:

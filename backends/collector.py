@@ -22,6 +22,7 @@ if __name__ == "__main__":
     # httpx loads its own command line where rich is installed: 25 to 45 ms and 3 MB that nobody here needs.
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
 
+from phasetop.backends.cgroup import container_of
 from phasetop.backends.chat import Conversation
 from phasetop.backends.commands import Command, Commands
 from phasetop.backends.peaks import peaks_of
@@ -40,6 +41,8 @@ from phasetop.faults import UsageError
 EMBEDDED_MAX_TOKENS: Final = 512
 """A reply of the embedded model ends here unless told otherwise: a small model may never end by itself."""
 _PARTING_S: Final = 5.0
+GPUS_S: Final = 10.0
+"""A driver that wakes its GPUs takes seconds to tell of them; whoever wants to know waits so long."""
 
 
 class Collector:
@@ -278,11 +281,14 @@ class Collector:
 
     def _discover(self, command: Command) -> None:
         def look() -> None:
-            from phasetop.backends.discover import discover
+            from phasetop.backends.discover import discover, look_at_machine
 
             why: str | None = None
             try:
                 discover(self._recorder, models=command.get("models") is not False)
+                if command.get("machine"):
+                    look_at_machine(self._recorder, container=container_of() is not None)
+                    self._sampler.settle(GPUS_S)
             except Exception as error:  # whoever asked waits for the answer
                 traceback.print_exc()
                 why = f"phasetop's own error: {type(error).__name__}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
+import msgspec
 
 from phasetop import events as ev
 from phasetop import ollama_names
@@ -85,46 +86,86 @@ def discover(recorder: Recorder, *, models: bool = True) -> None:
     recorder.emit(_embedded(recorder))
 
 
+def look_at_machine(recorder: Recorder, *, container: bool) -> None:
+    """Write what the doctor wants to know beside: GPUs that nothing reads, the machine, the programs."""
+    from phasetop.backends.gpu_checks import gpu_checks
+    from phasetop.backends.machine_checks import machine_checks
+    from phasetop.backends.software_checks import software_checks
+
+    for check in (*gpu_checks(container=container), *machine_checks(), *software_checks()):
+        recorder.emit(ev.Finding(t=recorder.now(), name=check.id, state=check.state, text=check.text, todo=check.todo))
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A server that answers: its version, its models (as `model` events have them), whether it wants a key or loads."""
+
+    version: str | None = None
+    models: tuple[dict[str, Any], ...] = ()
+    wants_key: bool = False
+    loads: bool = False
+
+    def said(self) -> str:
+        """``0.32.5, 3 models, 1 loaded``."""
+        n, loaded = len(self.models), sum(1 for model in self.models if model.get("loaded"))
+        parts = [self.version] if self.version else []
+        parts.append(f"{n} model{'' if n == 1 else 's'}" if n or not self.wants_key else "its models are not told")
+        if n:
+            parts.append(f"{loaded or 'none'} loaded")
+        return ", ".join(parts)
+
+
+KEY_TODO: Final = "give it with LLAMA_API_KEY or --api-key"
+
+
 def _look(recorder: Recorder, kind: str, url: str, *, models: bool) -> Iterator[ev.Event]:
     name = "ollama" if kind == "ollama" else "llama-server"
     try:
         endpoint = Endpoint.open(url, None)
     except UsageError as error:
-        yield ev.Finding(t=recorder.now(), name=name, state="broken", text=f"OLLAMA_HOST: {error}")
+        yield ev.Finding(
+            t=recorder.now(), name=name, state="broken", text=f"OLLAMA_HOST: {error}", todo="correct OLLAMA_HOST"
+        )
         return
     base = endpoint.base
     try:
         found = _ollamas(endpoint) if kind == "ollama" else _llama_servers(endpoint)
-    except httpx.HTTPError:
-        yield _off(recorder.now(), name, base)
+    except httpx.HTTPError as error:
+        yield _off(recorder.now(), name, base, answered=isinstance(error, httpx.ReadTimeout))
         return
+    where = base.removeprefix("http://")
     if found is None:
-        yield ev.Finding(t=recorder.now(), name=name, state="limited", text=f"{base} is no {name} that answers", url=base)
+        text = f"something answers at {where}, and it is no {name}"
+        todo = "OLLAMA_HOST says where Ollama is" if kind == "ollama" else "phasetop run URL, for a server elsewhere"
+        yield ev.Finding(t=recorder.now(), name=name, state="limited", text=text, url=base, todo=todo)
         return
-    version, there = found
     v = None
-    if models:
+    if models and (found.models or not found.wants_key):
         v = recorder.new_id("v")
-        yield ev.Server(t=recorder.now(), v=v, backend=kind, url=base, version=version, local=is_local(base))
-        for keys in there:
+        yield ev.Server(t=recorder.now(), v=v, backend=kind, url=base, version=found.version, local=is_local(base))
+        for keys in found.models:
             yield ev.Model(t=recorder.now(), m=recorder.new_id("m"), v=v, **keys)
-    many = f"{len(there)} model{'' if len(there) == 1 else 's'}"
-    yield ev.Finding(t=recorder.now(), name=name, state="ok", text=f"{base}: {many}", url=base, v=v)
+    told = ev.Finding(t=recorder.now(), name=name, state="ok", text=f"{where}, {found.said()}", url=base, v=v)
+    if found.wants_key:
+        told.state, told.text, told.todo = "limited", f"{told.text}; it wants a key", KEY_TODO
+    elif found.loads:
+        told.state, told.text = "limited", f"{where}: it is loading its model"
+    yield told
 
 
-def _off(t: int, name: str, base: str) -> ev.Finding:
+def _off(t: int, name: str, base: str, *, answered: bool = False) -> ev.Finding:
     """Nobody answers: whether it is installed, and what to do then."""
     where = base.removeprefix("http://")
+    if answered:
+        text = f"{where} takes connections and does not answer within {_LOOK_S:g} s"
+        return ev.Finding(t=t, name=name, state="limited", text=text, url=base, todo="see what it is busy with, or its log")
     if not is_installed(name):
         return ev.Finding(t=t, name=name, state="missing", text=f"not at {where}, not in PATH", url=base)
     todo = "o starts it" if name in COMMANDS and is_local(base) else None
     return ev.Finding(t=t, name=name, state="off", text="installed but not running", url=base, todo=todo)
 
 
-_Listed = tuple[str | None, list[dict[str, Any]]]
-
-
-def _ollamas(endpoint: Endpoint) -> _Listed | None:
+def _ollamas(endpoint: Endpoint) -> Listed | None:
     from phasetop.backends import ollama
     from phasetop.backends.ollama_model import is_listed_as, shown
 
@@ -143,11 +184,15 @@ def _ollamas(endpoint: Endpoint) -> _Listed | None:
         }
         for tag in ollama.installed(endpoint, _LOOK_S)
     ]
-    return version, models
+    return Listed(version, tuple(models))
 
 
-def _llama_servers(endpoint: Endpoint) -> _Listed | None:
+def _llama_servers(endpoint: Endpoint) -> Listed | None:
+    if endpoint.get("/health", _LOOK_S).status_code == 503:
+        return Listed(loads=True)
     answer = endpoint.get("/v1/models", _LOOK_S)
+    if answer.status_code in (401, 403):
+        return Listed(wants_key=True)
     if answer.status_code != 200:
         return None
     models = []
@@ -163,7 +208,18 @@ def _llama_servers(endpoint: Endpoint) -> _Listed | None:
                 "loaded": state in (None, "loaded"),
             }
         )
-    return None, models
+    props = endpoint.get("/props", _LOOK_S)  # /v1/models is told to anybody, this to who has the key
+    return Listed(_build(props), tuple(models), wants_key=props.status_code in (401, 403))
+
+
+def _build(props: httpx.Response) -> str | None:
+    """llama.cpp's build (``b10434-0123abc``), by its /props; None where another server answers."""
+    try:
+        told = msgspec.json.decode(props.content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    build = told.get("build_info") if props.status_code == 200 and isinstance(told, dict) else None
+    return build if isinstance(build, str) else None
 
 
 def _count(value: Any) -> int | None:

@@ -25,7 +25,10 @@ BUILT_IN: Final[dict[str, tuple[Callable[[], bool], str]]] = {
 
 
 class GpuSampler(Protocol):
-    """Writes `device`, `series` and `smp` events of a vendor's GPUs. Every method may be called from any thread."""
+    """Writes `device`, `series` and `smp` events of a vendor's GPUs. Every method may be called from any thread.
+
+    Where it has an attribute ``settled`` (a `threading.Event`), the doctor waits for it: all was told.
+    """
 
     def start(self) -> None:
         """Begin, on a thread or process of its own; returns at once."""

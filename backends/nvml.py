@@ -33,6 +33,10 @@ OPENING_S: Final = 30.0
 BACKOFF_S: Final = 1.0
 BACKOFF_MOST_S: Final = 60.0
 PARTING_S: Final = 0.5
+TODO: Final = {
+    "no-nvml": "install the driver's user part (libnvidia-ml.so.1); in a container: --gpus all",
+    "nvml-broken": "nvidia-smi says more; a driver that was upgraded needs a reboot",
+}
 _NOTICES: Final = 3  # of one kind, then it is known
 _READ_BYTES: Final = 1 << 16
 
@@ -97,6 +101,7 @@ class NvmlSampler:
         self._process: tuple[psutil.Process | None, int] | None = None
         self._told: dict[str, int] = {}
         self._namespace = in_namespace()
+        self.settled = threading.Event()  # what there is was told, or why there is nothing
 
     def start(self) -> None:
         """Start the child and read it, on a thread."""
@@ -161,6 +166,7 @@ class NvmlSampler:
                 pause_s = min(pause_s * 2, BACKOFF_MOST_S)
         finally:
             self._over.set()
+            self.settled.set()
 
     def _live(self) -> bool:
         """One child from its start to its end; False where it need not be started again."""
@@ -196,6 +202,7 @@ class NvmlSampler:
                 status = None  # in a call of the kernel's that cannot be interrupted: init will reap it
         if ended == "last" or self._stopping.is_set():
             return False
+        self.settled.set()
         if ended == "silent":
             self._notice("gpu-silent", f"the GPU's driver said nothing for {self._silence_s:g} s: sampling is started again")
         else:
@@ -343,7 +350,8 @@ class NvmlSampler:
         recorder = self._recorder
         if told.code in ("gpu-lost", "gpu-slow", "nvml-broken"):
             self._notice(told.code, told.text, level="info" if told.code == "gpu-slow" else "warn")
-        recorder.emit(ev.Finding(t=recorder.now(), name="nvml", state=told.state, text=told.text))
+        recorder.emit(ev.Finding(t=recorder.now(), name="nvml", state=told.state, text=told.text, todo=TODO.get(told.code)))
+        self.settled.set()
 
     def _beat(self, told: lines.Beat) -> None:
         if told.core_percent is None:

@@ -65,6 +65,23 @@ def driver_version(nvml: Any) -> str | None:
         return None
 
 
+def library_version(nvml: Any) -> str | None:
+    """The version of the NVML library that was loaded (``13.610.43``), where it tells."""
+    try:
+        return _text(nvml.nvmlSystemGetNVMLVersion())
+    except (AttributeError, nvml.NVMLError):
+        return None
+
+
+def versions_in_words(driver: str | None, library: str | None) -> str:
+    """Driver and library in words; NVML's version is the driver's behind its own major number, and should be."""
+    if driver is None:
+        return f"NVML {library}" if library else "the driver does not tell its version"
+    if library is None or library.partition(".")[2] == driver:
+        return f"driver {driver}" + (f", NVML {library}" if library else "")
+    return f"driver {driver}, NVML {library} (another one than the driver's)"
+
+
 def find(nvml: Any, root: Path, only: Collection[str] | None = None) -> list[FoundGpu]:
     """The GPUs that answer, in NVML's order (by PCI address), a GPU under MIG as its slices; one that is lost is left out.
 

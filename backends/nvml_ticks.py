@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from phasetop.backends import nvml_lines as lines
-from phasetop.backends.nvml_devices import PciGpu, driver_version, find, pci_gpus
+from phasetop.backends.nvml_devices import PciGpu, driver_version, find, library_version, pci_gpus, versions_in_words
 from phasetop.backends.nvml_errors import LIBRARY_NOT_FOUND, UNKNOWN, words_for
 from phasetop.backends.nvml_gpm import LEAST_NS, GpmSample
 from phasetop.backends.nvml_quantity import Lost, Quantity
@@ -31,6 +31,8 @@ RETRY_S: Final = 1.0
 RETRY_MOST_S: Final = 60.0
 CLOSE_AFTER_S: Final = 30.0
 """Without a request for so long, a GPU that may sleep is let go: an open handle keeps it awake."""
+ANNOUNCED_TICKS: Final = 12
+"""After so many ticks each group was read; a metric that gave nothing until then is only a gap."""
 _NO_ATTACH: Final = 2  # nvml.h, NVML_INIT_FLAG_NO_ATTACH
 
 
@@ -66,6 +68,8 @@ class NvmlTicks:
         self._spent: list[float] = []
         self._tick = 0
         self._focus: frozenset[str] = frozenset()
+        self._driver = ""
+        self._announced_by: int | None = None  # the tick at which what was announced until then is all
 
     def _print(self, *told: lines.Line) -> None:
         self._write(b"".join(map(lines.encode, told)))
@@ -86,12 +90,24 @@ class NvmlTicks:
             began = time.perf_counter()
             self._read_groups(everything=False)
             self._account(time.perf_counter() - began)
+            self._say_ready()
             if now > self._busy_until and not self._phases and self._may_sleep():
                 self._close()
                 self._say("gpu-released", "off", "the GPU may sleep now: it is read again with the next request")
                 self._retry_at = float("inf")
         self._tick += 1
         return True
+
+    def _say_ready(self) -> None:
+        """Say, once after each opening, that all metrics were announced, as far as they ever gave a value."""
+        if self._announced_by is None:
+            return
+        told = all(each.told for reader in self._readers.values() for each in reader.quantities.values())
+        if self._open and (told or self._tick >= self._announced_by):
+            self._announced_by = None
+            n = len(self._readers)
+            text = f"{self._driver}, {n} GPU{'s' if n != 1 else ''}"
+            self._print(lines.Word(code="nvml", state="ok", text=text))
 
     def _try_open(self) -> bool:
         """Open NVML; False: there is nothing and never will be."""
@@ -122,12 +138,14 @@ class NvmlTicks:
             self._say("no-gpu", "missing", "the NVIDIA driver is here, and has no GPU that NVML can read", last=True)
             return False
         self._open, self._said = True, None
+        self._announced_by = self._tick + ANNOUNCED_TICKS
         self._take(gpus)
         return True
 
     def _take(self, gpus: list[Any]) -> None:
         """Announce GPUs that are new or back; their metrics are announced as they are read."""
         driver = driver_version(self._nvml)
+        self._driver = versions_in_words(driver, library_version(self._nvml))
         for gpu in gpus:
             if gpu.uuid in self._readers:
                 continue

@@ -16,7 +16,7 @@ import msgspec
 
 from phasetop import __version__
 from phasetop import events as ev
-from phasetop.backends.cgroup import limits_of
+from phasetop.backends.cgroup import container_of, limits_of
 from phasetop.backends.stamped import SO_TIMESTAMPNS
 from phasetop.journal import Journal
 from phasetop.redaction import redact
@@ -187,6 +187,7 @@ def this_host() -> ev.Host:
         ram_bytes=ram,
         cpu_quota_cores=limits.cores,
         memory_limit_bytes=limits.memory_bytes if (limits.memory_bytes or ram) < ram else None,
+        container=container_of(),
     )
 
 

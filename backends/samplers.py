@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 from phasetop import events as ev
 from phasetop.backends.gpu_vendors import GpuSampler, samplers, wanted_names
 from phasetop.backends.host import HostSampler
@@ -33,6 +36,14 @@ class Samplers:
     def set_hz(self, hz: float) -> None:
         """The rate of the host's samples, 0.2 to 20 a second (a GPU's is its driver's to bear)."""
         self._host.set_hz(hz)
+
+    def settle(self, limit_s: float) -> None:
+        """Wait until each GPU's driver has told what it has, or why it tells nothing; at most ``limit_s``."""
+        end = time.monotonic() + limit_s
+        for gpu in self._gpus:
+            settled = getattr(gpu, "settled", None)  # another vendor's sampler may have none
+            if isinstance(settled, threading.Event):
+                settled.wait(max(0.0, end - time.monotonic()))
 
     def stop(self) -> None:
         """A last reading, and the end."""

@@ -23,7 +23,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "GPUs": ("nvml", "gpu"),
     "counters": ("stamps", "clock", "rapl", "bandwidth", "heat", "processes"),
     "machine": ("cpu", "memory", "swap", "disk"),
-    "software": ("python", "libraries", "pynvml", "engine"),
+    "software": ("python", "libraries", "pynvml"),
     "terminal": ("terminal", "colours", "ground", "sync", "mouse", "locale", "link"),
 }
 """The checks by section, in the order in which they are told; ``gpu-0`` and so on belong to ``gpu``."""
@@ -111,14 +111,14 @@ def _derived(session: Session, cursor: int) -> Iterator[Check]:
     for name, device in zip(gpu_names(gpus), gpus, strict=True):
         yield _gpu(session, name, device, cursor)
     if not gpus:
-        yield Check("gpu", "missing", "no GPU that can be measured is here: models run on the CPU")
+        yield Check("gpu", "missing", "none that can be measured: models run on the CPU")
     host = next((device for device in devices if device.d == 0), None)
     if host is not None:
         ceiling = bandwidth_of(host, None)
         if ceiling.value is not None:
             yield Check("bandwidth", "ok", f"the memory reads {ceiling.value / 1e9:,.1f} GB/s at most ({ceiling.source})")
         else:
-            text = "what the CPU's memory can read was not measured: decode has no ceiling there"
+            text = "not measured what the memory reads: decode has no ceiling on this CPU"
             yield Check("bandwidth", "missing", text, "phasetop doctor --measure-bandwidth")
     energy = session.series("energy_uj", cursor=cursor)
     info = energy.info.at(cursor) if energy is not None else None

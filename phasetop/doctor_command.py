@@ -1,57 +1,78 @@
-"""`phasetop doctor`: what can be reached from here, which devices there are, and what their peaks are held to be."""
+"""`phasetop doctor`: what can be reached and measured from here, by what, and what to do about the rest."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import time
-from collections.abc import Iterator
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from phasetop import events as ev
-from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
-from phasetop.figures import memory
+from phasetop import doctor_report, doctor_text, run
+from phasetop.capabilities import Check, Metric, checks_of, metrics_of
+from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, PhasetopError
 from phasetop.headless import Interrupts
 from phasetop.lifeline import Lifeline, Start
 from phasetop.output import print_utf8, say
-from phasetop.run_devices import bandwidth_of, flops_of
 from phasetop.session import Session
 from phasetop.visible import harmless
 
 LIMIT_S: Final = 60.0
 POLL_S: Final = 0.03
-_LABEL: Final = 14
+REPORT: Final = "phasetop-doctor.md"
 
 
-def doctor(*, measure: bool = False, as_json: str | None = None) -> int:
+def doctor(*, measure: bool = False, as_json: str | None = None, report: str | None = None) -> int:
     """Print what was found; returns the exit status: 1 when something is broken.
 
     Args:
         measure: measure what this CPU's memory can read, first.
         as_json: print one object; ``compact``: on one line.
+        report: write a redacted file: its path, "" for the usual name here, "-" for stdout.
+
+    Raises:
+        PhasetopError: the report cannot be written.
     """
-    lifeline = Lifeline(Start(target=None, argv=["doctor"]))
+    terminal = _terminal()  # before a collector writes to the terminal's log, and while nobody reads keys
+    lifeline = Lifeline(Start(target=None, argv=["doctor"], kind="observe"))
     try:
         with Interrupts() as interrupts:
             if measure:
                 say("measuring what the memory can read: some seconds, in which the machine should rest")
-            command = lifeline.measure() if measure else lifeline.discover()
-            status = _wait(lifeline, "measure" if measure else "discover", command, interrupts)
-            if status is None and measure:
-                status = _wait(lifeline, "discover", lifeline.discover(), interrupts)
+                status = _wait(lifeline, "measure", lifeline.measure(), interrupts)
+                if status is not None:
+                    return status
+            status = _wait(lifeline, "discover", lifeline.discover(machine=True), interrupts)
             if status is not None:
                 return status
     finally:
         lifeline.close()
     session = lifeline.follower.session
-    checks = [_check(finding) for finding in session.findings.items]
+    checks, metrics = (*checks_of(session), *terminal), metrics_of(session)
+    if report is not None:
+        _write_report(report, session, checks, metrics)
     if as_json is not None:
-        data = msgspec.json.encode({"checks": checks, "metrics": list(_metrics(session))})
-        print_utf8((data if as_json == "compact" else msgspec.json.format(data, indent=2)).decode())
-    else:
-        for line in _lines(session, checks):
-            print(harmless(line, newlines=False))
-    return EXIT_FAILED if any(check["state"] == "broken" for check in checks) else EXIT_OK
+        _print_json(checks, metrics, as_json)
+    elif report != "-":
+        for line in doctor_text.lines(checks, metrics, _width()):
+            print_utf8(harmless(line, newlines=False))
+    return EXIT_FAILED if any(check.state == "broken" for check in checks) else EXIT_OK
+
+
+def _terminal() -> tuple[Check, ...]:
+    """What the terminal can do, asked by the view's own code; nothing where there is none."""
+    if not run.has_terminal():
+        return ()
+    from phasetop.live import look_at_terminal
+
+    return look_at_terminal(os.environ)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((doctor_text.WIDTH, 24)).columns if sys.stdout.isatty() else doctor_text.WIDTH
 
 
 def _wait(lifeline: Lifeline, op: str, command: int, interrupts: Interrupts) -> int | None:
@@ -70,48 +91,45 @@ def _wait(lifeline: Lifeline, op: str, command: int, interrupts: Interrupts) -> 
     return EXIT_FAILED
 
 
-def _check(finding: ev.Finding) -> dict[str, Any]:
-    return {"id": finding.name, "state": finding.state, "text": finding.text, "todo": finding.todo}
-
-
-def _devices(session: Session) -> Iterator[ev.Device]:
-    for _, versions in sorted(session.devices.items()):
-        device = versions.at()
-        if device is not None:
-            yield device
-
-
-def _metrics(session: Session) -> Iterator[dict[str, Any]]:
-    """Each device's peaks with their sources, and each series that is sampled."""
-    for device in _devices(session):
-        name = "host" if device.d == 0 else device.name or f"device {device.d}"
-        for what, found in (("peak_bytes_per_s", bandwidth_of(device, None)), ("peak_flops", flops_of(device, None))):
-            known = found.value is not None
-            yield {
-                "name": f"{name}.{what}",
-                "value": found.value,
-                "source": found.source if known else None,
-                "why_not_better": None if known else found.source,
+def _print_json(checks: tuple[Check, ...], metrics: tuple[Metric, ...], how: str) -> None:
+    told = {
+        "checks": [{"id": check.id, "state": check.state, "text": check.text, "todo": check.todo} for check in checks],
+        "metrics": [
+            {
+                "name": metric.name,
+                "value": metric.value,
+                "source": metric.source,
+                "why_not_better": metric.why_not_better,
             }
-    for samples in session.samples.values():
-        info = samples.info.at()
-        if info is not None and info.part is None:
-            name = info.name if info.d == 0 else f"device {info.d}.{info.name}"
-            yield {"name": name, "value": None, "source": info.source, "why_not_better": info.off}
+            for metric in metrics
+        ],
+    }
+    data = msgspec.json.encode(told)
+    print_utf8((data if how == "compact" else msgspec.json.format(data, indent=2)).decode())
 
 
-def _lines(session: Session, checks: list[dict[str, Any]]) -> Iterator[str]:
-    for check in checks:
-        yield f"{check['id']:<{_LABEL}}{check['state']:<9}{check['text'] or ''}"
-        if check["todo"]:
-            yield f"{'':<{_LABEL}}{'':<9}{check['todo']}"
-    for device in _devices(session):
-        size = f", {' '.join(memory(device.mem_bytes))}" if device.mem_bytes else ""
-        yield f"{'host' if device.d == 0 else 'gpu':<{_LABEL}}{device.name or 'unnamed'}{size}"
-        bandwidth, flops = bandwidth_of(device, None), flops_of(device, None)
-        if bandwidth.value is not None:
-            yield f"{'':<{_LABEL}}reads at most {bandwidth.value / 1e9:,.1f} GB/s ({bandwidth.source})"
-        else:
-            yield f"{'':<{_LABEL}}{bandwidth.source}"
-        if flops.value is not None:
-            yield f"{'':<{_LABEL}}computes at most {flops.value / 1e12:,.1f} TFLOP/s ({flops.source})"
+def _write_report(where: str, session: Session, checks: tuple[Check, ...], metrics: tuple[Metric, ...]) -> None:
+    """Write the report; a file that is there is never replaced."""
+    text = doctor_report.report(session, checks, metrics)
+    if where == "-":
+        print_utf8(text.rstrip("\n"))
+        return
+    path = Path(where).expanduser() if where else _free(Path(REPORT))
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise PhasetopError(f"{path} exists: choose another name, or remove it") from None
+    except OSError as error:
+        raise PhasetopError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+    say(f"wrote {path}: read it before you attach it to an issue")
+
+
+def _free(path: Path) -> Path:
+    """The path, or the first of ``name-2.md``, ``name-3.md`` that is not there."""
+    number = 1
+    free = path
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free

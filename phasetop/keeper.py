@@ -96,7 +96,7 @@ class Keeper:
 
     def discover(self) -> None:
         """Let the collector look around again; other servers' models are not written into this session."""
-        self._lifeline.discover(models=False)
+        self._lifeline.discover(models=False, machine=True)
 
     def pull(self, model: str) -> None:
         """Let Ollama fetch a model that it lacks (notice `not-installed`); the session goes on with it when it is there."""

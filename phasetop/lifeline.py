@@ -230,9 +230,14 @@ class Lifeline:
         """Leave a mark in the session."""
         return self._send(op="mark", at=at, label=label)
 
-    def discover(self, *, models: bool = True) -> int:
-        """Look for servers, models, devices; the answers are events. Without ``models`` only findings are written."""
-        return self._send(op="discover", **({} if models else {"models": False}))
+    def discover(self, *, models: bool = True, machine: bool = False) -> int:
+        """Look for servers, models, devices; the answers are events.
+
+        Args:
+            models: write what was found as `server` and `model` events; else as findings alone.
+            machine: look at the machine and its programs too, and wait for what its GPUs' drivers tell.
+        """
+        return self._send(op="discover", models=models, machine=machine)
 
     def get(self, model: str, backend: str | None = None) -> int:
         """Fetch a model (``backend`` "ollama": pull it there); progress comes as `task` events."""

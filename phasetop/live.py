@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from phasetop import places, priority, prompts, summary
 from phasetop.alternatives import Alternative, read_alternatives
+from phasetop.capabilities import Check
 from phasetop.display import Display
 from phasetop.faults import EXIT_HUNG_UP
 from phasetop.follow import Follower
@@ -262,3 +263,10 @@ def watch_view(source: Source, display: Display, title: str, *, here: bool) -> i
         if options.hz is None and not priority.has_gpu():
             options = replace(options, hz=priority.CPU_HZ)
     return view(source, options=options)
+
+
+def look_at_terminal(environ: Mapping[str, str]) -> tuple[Check, ...]:
+    """What the terminal on stdin and stderr can do, asked as the view asks it."""
+    from phasetop.tui.terminalchecks import look_at_terminal as look
+
+    return look(environ)

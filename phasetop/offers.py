@@ -156,7 +156,22 @@ def looked_at(session: Session) -> tuple[Looked, ...]:
             size(host.ram_bytes) if host.ram_bytes else "",
         ]
         rows.append(Looked("machine", True, ", ".join(part for part in parts if part)))
+    rows += _gpus(session)
     return tuple(rows)
+
+
+def _gpus(session: Session) -> list[Looked]:
+    """A row for the GPUs, those of one name together; none where there is none."""
+    names: dict[str, int] = {}
+    for d, versions in sorted(session.devices.items()):
+        device = versions.at()
+        if d != 0 and device is not None:
+            memory = f", {size(device.mem_bytes)}" if device.mem_bytes else ""
+            name = f"{device.name or 'unnamed'}{memory}"
+            names[name] = names.get(name, 0) + 1
+    if not names:
+        return []
+    return [Looked("GPU", True, "; ".join(f"{n} × {name}" if n > 1 else name for name, n in names.items()))]
 
 
 def _fetching(session: Session) -> ev.Task | None:

@@ -9,10 +9,27 @@ from phasetop.cli.options import CONTEXT, option
 
 @click.command(context_settings=CONTEXT)
 @option("--measure-bandwidth", "measure", is_flag=True, help="Measure what this CPU's memory can read (some seconds).")
+@option(
+    "--report",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value="",
+    help="Write a redacted file that one can attach to an issue (phasetop-doctor.md; - is stdout).",
+)
 @option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
 @click.pass_context
-def doctor(context: click.Context, measure: bool, as_json: str | None) -> None:
-    """What can be reached from here, and what the machine's peaks are held to be."""
+def doctor(context: click.Context, measure: bool, report: str | None, as_json: str | None) -> None:
+    r"""What can be reached and measured from here, by what, and what to do about the rest.
+
+    Servers, GPUs and their counters, permissions, the machine, versions, the terminal. Exit status 1 when something is
+    broken.
+
+    \b
+    Examples:
+      phasetop doctor                       everything, in words
+      phasetop doctor --measure-bandwidth   first give decode a ceiling on this CPU
+      phasetop doctor --report              a file for an issue, without names and addresses
+    """
     from phasetop import doctor_command
 
-    context.exit(doctor_command.doctor(measure=measure, as_json=as_json))
+    context.exit(doctor_command.doctor(measure=measure, report=report, as_json=as_json))

@@ -497,7 +497,7 @@ def test_sigterm_ends_what_was_let_run_on_without_a_viewer(
 
 
 def test_a_look_around_that_fails_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(recorder: Recorder) -> None:
+    def broken(recorder: Recorder, *, models: bool) -> None:
         raise LookupError("a server that nobody expected")
 
     monkeypatch.setattr("phasetop.backends.discover.discover", broken)

@@ -76,6 +76,13 @@ int nvmlInitWithFlags(unsigned flags) {
 int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 int nvmlShutdown(void) { ENTER(NULL); up = 0; return 0; }
 const char *nvmlErrorString(int code) { (void)code; return "an error of the fake"; }
+int nvmlSystemGetNVMLVersion(char *version, unsigned length) {
+    char told[64];
+    ENTER(NULL);
+    words("nvml.version", told, sizeof told, "13.610.43");
+    snprintf(version, length, "%s", told);
+    return 0;
+}
 int nvmlSystemGetDriverVersion(char *version, unsigned length) { ENTER(NULL); snprintf(version, length, "610.43"); return 0; }
 int nvmlDeviceGetCount_v2(unsigned *count) { ENTER(NULL); *count = (unsigned)number("gpus", 1); return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device **device) {

@@ -28,7 +28,7 @@ from phasetop.session import Session
 
 if TYPE_CHECKING:
     from tests.backends.gpu.conftest import FakeNvml
-    from tests.conftest import Collected, Metronome, Spawn
+    from tests.conftest import Collected, Home, Metronome, Spawn
 
 Beat = Callable[..., "Metronome"]
 Collect = Callable[..., "Collected"]
@@ -367,3 +367,49 @@ def test_the_collector_s_death_is_the_child_s(fake: FakeNvml, spawn: Spawn, tmp_
     process.wait()
     _, alive = psutil.wait_procs([child], timeout=10)
     assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize(
+    ("values", "state", "words", "metric"),
+    [
+        ({"gpm": 1}, "ok", "GPM: SM and DRAM are counted", ("GPM", None)),
+        ({}, "limited", "DRAM bandwidth is not counted", (None, "needs GPM: Hopper, or GeForce from Blackwell on")),
+        ({"gpm": 1, "fail.nvmlGpmSampleGet": 4}, "limited", "GPM: no permission", (None, "GPM: no permission")),
+    ],
+)
+def test_the_doctor_names_the_gpu_and_what_is_counted(
+    fake: FakeNvml,
+    state_home: Home,
+    values: dict[str, object],
+    state: str,
+    words: str,
+    metric: tuple[str | None, str | None],
+) -> None:
+    fake.set(values)
+    env = {**state_home.env, **{name: fake.env[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML", "FAKE_NVML_CALLS")}}
+    argv = [sys.executable, "-P", "-m", "phasetop", "doctor", "--json"]
+    told = json.loads(subprocess.run(argv, env=env, capture_output=True, check=True, timeout=60).stdout)
+    checks = {check["id"]: check for check in told["checks"]}
+    assert (checks["gpu-0"]["state"], checks["nvml"]["state"]) == (state, "ok")
+    assert checks["gpu-0"]["text"].startswith("NVIDIA H100 80GB HBM3, ")
+    assert words in checks["gpu-0"]["text"]
+    assert checks["nvml"]["text"] == "driver 610.43, NVML 13.610.43, 1 GPU"
+    dram = next(each for each in told["metrics"] if each["name"] == "gpu-0.dram_percent")
+    assert (dram["source"], dram["why_not_better"]) == metric
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(9, "not loaded"), (18, "upgraded and not reloaded"), (4, "no permission"), (999, "gone or broken")]
+)
+def test_the_doctor_calls_a_driver_that_cannot_be_read_broken(
+    fake: FakeNvml, state_home: Home, code: int, words: str
+) -> None:
+    fake.set({"fail.nvmlInitWithFlags": code})
+    env = {**state_home.env, **{name: fake.env[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML", "FAKE_NVML_CALLS")}}
+    argv = [sys.executable, "-P", "-m", "phasetop", "doctor", "--json"]
+    ran = subprocess.run(argv, env=env, capture_output=True, check=False, timeout=60)
+    assert ran.returncode == 1
+    nvml_check = next(check for check in json.loads(ran.stdout)["checks"] if check["id"] == "nvml")
+    assert nvml_check["state"] == "broken"
+    assert words in nvml_check["text"]
+    assert nvml_check["todo"]
