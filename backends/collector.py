@@ -37,6 +37,7 @@ from phasetop.backends.tasks import Tasks
 from phasetop.backends.turn import Turn
 from phasetop.checks import check_key
 from phasetop.faults import UsageError
+from phasetop.priority import step_back_thread
 
 EMBEDDED_MAX_TOKENS: Final = 512
 """A reply of the embedded model ends here unless told otherwise: a small model may never end by itself."""
@@ -283,6 +284,7 @@ class Collector:
         def look() -> None:
             from phasetop.backends.discover import discover, look_at_machine
 
+            step_back_thread()
             why: str | None = None
             try:
                 discover(self._recorder, models=command.get("models") is not False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import Final
 
 STARTING: Final = 10
@@ -25,6 +26,15 @@ _GPU_FILES: Final = ("/dev/nvidiactl", "/dev/kfd", "/dev/dri/renderD128", "/dev/
 def has_gpu() -> bool:
     """Whether a GPU's device file is here (a server may use it); elsewhere than on Linux nobody looks."""
     return not sys.platform.startswith("linux") or any(os.path.exists(path) for path in _GPU_FILES)
+
+
+def step_back_thread(nice: int = STARTING) -> None:
+    """Lower this thread alone, beside others that stamp; only Linux gives a thread a priority of its own."""
+    if sys.platform.startswith("linux"):
+        try:
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)
+        except OSError:
+            pass
 
 
 def step_back(nice: int) -> None:
