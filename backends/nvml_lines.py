@@ -99,6 +99,8 @@ class Order(msgspec.Struct, omit_defaults=True):
     uuids: list[str] = []
 
 
+READY: Final = "nvml"
+"""The code of the word that all was announced; it is no notice."""
 THROTTLES: Final = {
     "4": "power cap",
     "8": "hardware slowdown",

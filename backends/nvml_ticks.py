@@ -107,7 +107,7 @@ class NvmlTicks:
             self._announced_by = None
             n = len(self._readers)
             text = f"{self._driver}, {n} GPU{'s' if n != 1 else ''}"
-            self._print(lines.Word(code="nvml", state="ok", text=text))
+            self._print(lines.Word(code=lines.READY, state="ok", text=text))
 
     def _try_open(self) -> bool:
         """Open NVML; False: there is nothing and never will be."""
