@@ -67,7 +67,7 @@ EPILOG: Final = """\b
 Examples:
   phasetop run -p "Name three rivers."                      # what runs here, else a small model
   phasetop run http://127.0.0.1:8080 -p "Explain B-trees."  # a llama-server, or one like it
-  phasetop run llama3.1:8b -f question.txt -n 256           # a name: Ollama's, or a llama-server's
+  phasetop run llama3.1:8b -f question.txt -n 256           # a name, of Ollama or a llama-server
   phasetop run model.gguf -c 8192 -ctk q8_0 -ctv q8_0 -p "Hi."
   git diff | phasetop run qwen3:8b --system "Review this." --think=low
   phasetop run model.gguf -p "Hi." --json=compact --record=before > before.json
