@@ -23,7 +23,8 @@ from phasetop.faults import EXIT_INTERRUPTED, EXIT_PIPE, PhasetopError
 from phasetop.output import open_closed_streams, silence_stdout, tell
 from phasetop.visible import harmless
 
-COMMANDS: Final = ("run", "watch", "replay", "sessions", "compare", "export", "models", "kv", "predict", "doctor")
+_SESSIONS: Final = ("run", "watch", "replay", "sessions", "compare", "export", "bench")
+COMMANDS: Final = (*_SESSIONS, "models", "kv", "predict", "doctor")
 """The commands in the order in which help lists them; each is a module here."""
 
 EPILOG: Final = """\b
