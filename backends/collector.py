@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from phasetop import events as ev
 
@@ -31,6 +31,7 @@ from phasetop.backends.recorder import Recorder, this_host
 from phasetop.backends.samplers import Samplers
 from phasetop.backends.scene import RequestScene
 from phasetop.backends.settings import SERVER_SIDE
+from phasetop.backends.shelf import Limits
 from phasetop.backends.stamped import keep_stamping
 from phasetop.backends.target import Target, wanted_from
 from phasetop.backends.tasks import Tasks
@@ -101,7 +102,6 @@ class Collector:
         op, number = str(command.get("op")), command.get("id")
         handler = {
             "ask": self._ask,
-            "count": self._count,
             "cancel": self._cancel,
             "set": self._set,
             "mark": self._mark,
@@ -174,25 +174,6 @@ class Collector:
             )
         )
         self._spawn(turn.run, f"request-{r}")
-
-    def _count(self, command: Command) -> None:
-        """How many tokens a prompt has, by the server, which generates nothing for it."""
-        backend = self.target.backend if self.target is not None else None
-        if backend is None:
-            raise UsageError("no server is ready to count")
-        api: Literal["chat", "raw"] = "raw" if command.get("api") == "raw" else "chat"
-        ask = Ask(r=-1, api=api, messages=list(command.get("messages") or ()), prompt=command.get("prompt"))
-
-        def count() -> None:
-            pieces = None
-            try:
-                pieces = backend.pieces(ask)
-            except Exception:  # whoever asked waits for the answer
-                traceback.print_exc()
-            why = "this server counts no prompts" if pieces is None else None
-            self.answer("count", command.get("id"), why=why, n=None if pieces is None else len(pieces.ids))
-
-        self._spawn(count, "count")
 
     def build(self, turn: Turn) -> Ask:
         """The ask with its history; and say which model answers, with which settings, now that it is known."""
@@ -292,6 +273,8 @@ class Collector:
             self._logprobs = max(0, int(command["logprobs"])) or None
         if command.get("sample_hz") is not None:
             self._sampler.set_hz(float(command["sample_hz"]))
+        if command.get("kept") is not None:
+            self._recorder.also_known_as(Path(command["kept"]))
         self.answer("set", command.get("id"))
 
     def _mark(self, command: Command) -> None:
@@ -372,6 +355,13 @@ class Collector:
         return "done" if reason == "stopped" and not turns else reason
 
 
+def _limits_of(start: Command) -> Limits:
+    """How large the session may become, and when it goes on in a further file."""
+    asked: Command = start.get("limits") or {}
+    link = asked.get("link")
+    return Limits(asked.get("max_bytes"), asked.get("part_bytes"), asked.get("part_ns"), Path(link) if link else None)
+
+
 def main() -> int:
     """Run a session; the exit status is 0 however it ended, 2 when the first command was no `start`."""
     sys.setswitchinterval(0.0005)  # the stamping thread should not wait long for the sampler
@@ -383,7 +373,13 @@ def main() -> int:
         print("the first command has to be start", file=sys.stderr)
         return 2
     path = start.get("path")
-    recorder = Recorder(Path(path) if path else None, 1, redacted=bool(start.get("redact")), no_file=start.get("no_file"))
+    recorder = Recorder(
+        Path(path) if path else None,
+        1,
+        redacted=bool(start.get("redact")),
+        no_file=start.get("no_file"),
+        limits=_limits_of(start),
+    )
     host = this_host()
     recorder.open(str(start.get("session")), start.get("argv") or [], start.get("kind") or "run", host)
     collector = Collector(recorder, start)

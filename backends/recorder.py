@@ -17,6 +17,7 @@ import msgspec
 from phasetop import __version__
 from phasetop import events as ev
 from phasetop.backends.cgroup import container_of, limits_of
+from phasetop.backends.shelf import Limits, Shelf
 from phasetop.backends.stamped import SO_TIMESTAMPNS
 from phasetop.journal import Journal
 from phasetop.redaction import redact
@@ -38,9 +39,18 @@ class Recorder:
         pipe: the collector's stdout, non-blocking.
         redacted: replace every text by its length before it is written.
         no_file: why there is no path, for the notice.
+        limits: how large the session may become, and when it goes on in a further file.
     """
 
-    def __init__(self, path: Path | None, pipe: int, *, redacted: bool = False, no_file: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        pipe: int,
+        *,
+        redacted: bool = False,
+        no_file: str | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self.anchor = ev.Anchor(mono=time.monotonic_ns(), wall=time.time_ns(), boot=boot_ns())
         self.redacted = redacted
         self._guard = threading.Lock()
@@ -48,6 +58,7 @@ class Recorder:
         self._ids = {"s": 0, "r": 0, "m": 0, "v": 0, "task": 0, "d": 1}  # d = 0 is the host
         self._listeners: list[Callable[[Sequence[ev.Event]], None]] = []
         self._journal = Journal(path, pipe, self._lost)
+        self._shelf = Shelf(self._journal, limits or Limits())
         self._no_file = no_file
         self._closed = False
 
@@ -97,9 +108,9 @@ class Recorder:
         """Write events in one go; redacted where asked, times never falling per kind and request; none after `close`."""
         events = list(events)  # whoever makes them may need an id, or a clock, of ours
         with self._guard:
-            lines = [self._line(event) for event in events]
-            if lines and not self._closed:
-                self._journal.write(b"".join(lines))
+            written = [self._line(event) for event in events]
+            if written and not self._closed:
+                self._shelf.write(written, self.now)
         for listener in self._listeners:
             listener(events)
 
@@ -107,7 +118,13 @@ class Recorder:
         """Have events told after they were written, on the thread that wrote them; listeners are quick and write nothing."""
         self._listeners = [*self._listeners, listener]
 
-    def _line(self, event: ev.Event) -> bytes:
+    def also_known_as(self, path: Path) -> None:
+        """The session's file was given a second name: further parts get theirs beside it."""
+        with self._guard:
+            self._shelf.kept = path
+
+    def _line(self, event: ev.Event) -> tuple[ev.Event, bytes]:
+        """An event as it is written, and its line."""
         if self.redacted:
             event = redact(event)
         tag = str(type(event).__struct_config__.tag)
@@ -125,8 +142,9 @@ class Recorder:
         except UnicodeEncodeError:
             line = ev.encode(msgspec.convert(ev.valid(msgspec.to_builtins(event)), type(event)))
         if len(line) > ev.MAX_LINE_BYTES:
-            line = ev.encode(_shortened(event))
-        return line
+            event = _shortened(event)
+            line = ev.encode(event)
+        return event, line
 
     def notice(self, code: str, text: str, *, level: str = "info", r: int | None = None, **about: object) -> None:
         """Tell something to whoever looks."""

@@ -12,6 +12,9 @@ from phasetop.faults import UsageError
 T = TypeVar("T")
 
 _POWERS: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12, "p": 1e15}
+_UNITS: Final = {"": 1, "B": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SECONDS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 _NUMBER: Final = r"\s*(\d{1,20}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?)\s*"
 _PARAMETERS: Final = re.compile(_NUMBER + r"([kmgbt]?)", re.IGNORECASE)
 _BANDWIDTH: Final = re.compile(_NUMBER + r"([kmgt]?)(i?)(?:b(?:ytes?)?)?(?:/s|ps|/sec)?", re.IGNORECASE)
@@ -57,6 +60,37 @@ def read_flops(what: str, text: str) -> float:
     if value is None or value < 1e6:
         raise UsageError(f"{what} {text[:40]}: FLOP/s, such as 312e12, 312T or 312TFLOPS")
     return value
+
+
+def read_size(what: str, text: str) -> int:
+    """Bytes from ``24GiB``, ``24G`` (the same: cards are sold so), ``24GB`` (10⁹) or a number.
+
+    Raises:
+        UsageError: it is none of them; the text names ``what``.
+    """
+    found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(i?)(B?)\s*", text, re.IGNORECASE)
+    if found is None:
+        raise UsageError(f"{what} {text[:40]}: such as 24GiB, or 24GB (decimal)")
+    number, unit, binary, whole = found[1], found[2].upper(), found[3], found[4]
+    factor = _BINARY[unit] if unit and (binary or not whole) else _UNITS[unit]
+    return int(float(number) * factor)
+
+
+def read_size_or_time(what: str, text: str) -> tuple[int | None, int | None]:
+    """(bytes, None) from ``100MB`` or ``1GiB``, (None, ns) from ``90s``, ``30min``, ``1h`` or ``1d``.
+
+    Raises:
+        UsageError: it is neither; the text names ``what``.
+    """
+    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*(s|min|h|d)\s*", text)
+    if found is not None:
+        return None, int(float(found[1]) * _SECONDS[found[2]] * 1e9)
+    if re.fullmatch(r"\s*\d+\s*m\s*", text):
+        raise UsageError(f"{what} {text[:40]}: {text.strip()}in, or {text.strip().upper()}B?")
+    try:
+        return read_size(what, text), None
+    except UsageError:
+        raise UsageError(f"{what} {text[:40]}: such as 100MB, 1GiB, 30min or 1h") from None
 
 
 def read_share(what: str, text: str) -> float:

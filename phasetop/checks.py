@@ -66,7 +66,7 @@ def check_settings(settings: dict[str, Any]) -> None:
 
 def check_record(value: str) -> None:
     """A name or a path that a recording can have."""
-    if value.endswith(("/", ".gz")) or Path(value).name in (".", ".."):
-        raise UsageError(f"--record={value}: a name, or a file's path (compress it afterwards)")
+    if value.endswith("/") or Path(value).name in (".", "..", ".gz", ".phasetop", ".phasetop.gz"):
+        raise UsageError(f"--record={value}: a name, or a file's path")
     if value.startswith("@"):
         raise UsageError(f"--record={value}: names that begin with @ mean recordings by age")

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from phasetop.events import Part
 from phasetop.faults import PhasetopError
+from phasetop.places import find_part
 from phasetop.recording import LineFeed, notice, settle
 from phasetop.session import Session
 
@@ -25,7 +27,8 @@ class Follower:
     """Keeps a Session as long as its file.
 
     A watcher (no pipe) whose file was replaced by another starts over: ``session`` is a new object then, from the moment
-    on at which the new file has its first line.
+    on at which the new file has its first line. A session that goes on in a further part is followed there: ``path`` is
+    the file that is read now.
 
     Args:
         path: the session file; it may not exist yet. None: the pipe alone.
@@ -43,6 +46,7 @@ class Follower:
         self._file = LineFeed(self.session)
         self._piped = LineFeed(self.session, placed=False)
         self._pipe_open = pipe is not None
+        self._gone_on: Part | None = None
         self._replaced = False
         self.ended = False
 
@@ -104,7 +108,7 @@ class Follower:
         if self._pipe is None and self._is_another(self._fd):
             self._start_over()
         while True:
-            at = self._file.offset + self._file.tail_bytes
+            at = self._file.offset - self._file.base + self._file.tail_bytes
             data = os.pread(self._fd, _READ_BYTES, at)
             if data:
                 self._remember_head(data, at)
@@ -112,13 +116,30 @@ class Follower:
                 self._take_over()
                 continue
             size = os.fstat(self._fd).st_size
-            if size < self._file.offset:
+            if size < self._file.offset - self._file.base:
                 self._start_over()
             elif size < at:  # cut back to its last whole line
                 self._file.forget_tail()
-            elif self._pipe is None and self._is_elsewhere():
+            elif self._goes_on() or (self._pipe is None and self._is_elsewhere()):
                 continue
             return lines
+
+    def _goes_on(self) -> bool:
+        """Whether all of this file was read and the session goes on in another, which is followed then."""
+        part = self._file.session.goes_on
+        if part is None or part is self._gone_on or self._file.tail_bytes:
+            return False
+        assert self.path is not None
+        found = find_part(self.path, part)
+        if found is None:  # its name is not there yet
+            return False
+        fd = os.open(found, _OPEN)
+        if self._fd is not None:
+            os.close(self._fd)
+        self._fd, self.path, self._gone_on = fd, found, part
+        self._file = LineFeed(self._file.session, after=self._file.offset)
+        self._head = b""
+        return True
 
     def _open(self) -> bool:
         """Open the file; False while there is none."""
@@ -158,7 +179,7 @@ class Follower:
             return False
         os.close(self._fd)
         self._fd = fd
-        if self._is_another(fd) or os.fstat(fd).st_size < self._file.offset:
+        if self._is_another(fd) or os.fstat(fd).st_size < self._file.offset - self._file.base:
             self._start_over()
         return True
 
@@ -172,7 +193,7 @@ class Follower:
             self._file, self._head, self._replaced = LineFeed(Session()), b"", True
             return
         assert self._fd is not None
-        self._file.offset = os.fstat(self._fd).st_size
+        self._file.offset = self._file.base + os.fstat(self._fd).st_size
         self._file.forget_tail()
         if not self._replaced:
             self._replaced = True

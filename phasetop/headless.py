@@ -26,6 +26,7 @@ from phasetop.lifeline import Lifeline
 from phasetop.output import print_utf8, say, silence_stdout, tell
 from phasetop.plan import Plan
 from phasetop.progress_line import ProgressLine
+from phasetop.recorded_words import tell_of_recording
 from phasetop.recording import settle
 from phasetop.session import ANSWER, THINK, Run, Session
 from phasetop.visible import harmless
@@ -259,6 +260,7 @@ def _report(session: Session, run: Run, plan: Plan, lifeline: Lifeline, *, wrote
 
         for line in summary.lines(session, run, kept, lifeline.not_kept):
             tell(line)
+    tell_of_recording(lifeline)
 
 
 def error_line(session: Session, error: ev.Fault) -> str:

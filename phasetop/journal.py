@@ -66,6 +66,77 @@ class Journal:
             pass
 
     @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return self._size
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None where there never was one."""
+        return self._path
+
+    def go_on(self, path: Path, head: bytes, last: bytes, also: Path | None = None) -> bool:
+        """Go on in another file; False where it cannot be made, and then nothing changes.
+
+        Args:
+            path: the file to create.
+            head: its first lines.
+            last: the last line of the file so far, which leads to the new one; written when the new one is there.
+            also: a second name for it.
+        """
+        with self._guard:
+            if self._fd is None:
+                return False
+            before = (self._fd, self._path, self._size, self.refused)
+            self._fd, self._path, self._size = None, path, 0
+            self._open(path)
+            if self._fd is None or not self._whole(self._fd, head):
+                self._close_file()
+                if self.refused == before[3]:
+                    path.unlink(missing_ok=True)
+                self._fd, self._path, self._size, self.refused = before
+                return False
+            if also is not None:
+                try:
+                    os.link(path, also)
+                except OSError:
+                    pass  # whoever keeps the session does it at the end
+            old, self._size, self.lines = before[0], len(head), head.count(b"\n")
+            self._whole(old, last)  # a disk that has no room for it: the new file is found by its name
+            try:
+                os.fsync(old)
+            except OSError:
+                pass
+            os.close(old)
+            return True
+
+    @staticmethod
+    def _whole(fd: int, data: bytes) -> bool:
+        """Append all of it, or nothing."""
+        start, written = os.fstat(fd).st_size, 0
+        try:
+            while written < len(data):
+                written += os.write(fd, data[written:])
+        except OSError:
+            try:
+                os.ftruncate(fd, start)
+            except OSError:
+                pass
+            return False
+        return True
+
+    def stop(self, why: str) -> None:
+        """Give the file up in good order: its last line says why, and the lines that come go to the pipe."""
+        with self._guard:
+            if self._fd is None:
+                return
+            self.lines += 1
+            self.refused = why
+            if not self._whole(self._fd, self._lost(why)):
+                self._to_pipe(self._lost(why))
+            self._close_file()
+
+    @property
     def recording(self) -> bool:
         """Whether lines go to the file."""
         return self._fd is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from phasetop import known_models, model_store
+from phasetop.amounts import read_size
 from phasetop.faults import EXIT_OK, PhasetopError, UsageError
 from phasetop.kv_report import Study, kv_object, study
 from phasetop.model_metadata import Metadata, from_event, from_file
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 ASK_S: Final = 20.0
 _POLL_S: Final = 0.02
 _NVIDIA_S: Final = 2.0
-_UNITS: Final = {"": 1, "B": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_BINARY: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def kv(
@@ -158,20 +156,6 @@ def _options_of(options: Mapping[str, ev.Sourced], given: Found) -> Found:
     values: dict[str, Any] = {name: option.value for name, option in options.items() if option.value is not None}
     sources = {name: options[name].source for name in values}
     return Found(values={**values, **given.values}, sources={**sources, **given.sources})
-
-
-def read_size(what: str, text: str) -> int:
-    """Bytes from ``24GiB``, ``24G`` (the same: cards are sold so), ``24GB`` (10⁹) or a number.
-
-    Raises:
-        UsageError: it is none of them; the text names ``what``.
-    """
-    found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(i?)(B?)\s*", text, re.IGNORECASE)
-    if found is None:
-        raise UsageError(f"{what} {text[:40]}: such as 24GiB, or 24GB (decimal)")
-    number, unit, binary, whole = found[1], found[2].upper(), found[3], found[4]
-    factor = _BINARY[unit] if unit and (binary or not whole) else _UNITS[unit]
-    return int(float(number) * factor)
 
 
 def gpu_memory_bytes() -> int | None:

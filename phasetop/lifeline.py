@@ -14,17 +14,18 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
-from phasetop import places
+from phasetop import keeping, places
 from phasetop.events import valid
 from phasetop.faults import PhasetopError
 from phasetop.follow import Follower
+from phasetop.parts import SUFFIX, ZIPPED
 
 COLLECTOR: Final = "phasetop.backends.collector"
 _F_SETPIPE_SZ: Final = 1031  # Linux; fcntl has the name from Python 3.10 on, macOS has none
@@ -56,6 +57,9 @@ class Start(Struct, frozen=True):
     pull: bool = False  # let Ollama fetch a model that it lacks
     peak_bytes_per_s: float | None = None  # of what runs the model, where a person sets it
     peak_flops: float | None = None
+    max_bytes: int | None = None  # of the recording
+    part_bytes: int | None = None  # a further part of it is begun after so many, or after so long
+    part_ns: int | None = None
 
 
 class Lifeline:
@@ -63,8 +67,10 @@ class Lifeline:
 
     Args:
         start: what to run.
-        record: a path of the user's own that the session is written to from the start; None: the live folder.
-        keep_as: a name under which the recording stays at the end ("": the usual one); None: it goes unless `keep` says.
+        record: a path of the user's own that the session is written to from the start; None: the live folder. One that
+            ends in ``.gz`` is compressed at the end.
+        keep_as: a name that the recording is given as soon as there is one ("": the usual one); None: it goes at the end
+            unless `keep` says. One that ends in ``.gz`` is compressed at the end.
 
     Raises:
         PhasetopError: the given file exists or its folder does not, or no process can be started.
@@ -74,12 +80,17 @@ class Lifeline:
         self.session_id = str(uuid.uuid4())
         self.kept: Path | None = None
         self.not_kept: str | None = None  # why, where keeping was asked for
-        self._keep_as = keep_as
+        self.not_zipped: str | None = None  # why, where .gz was asked for
+        self._zip = any(str(name).endswith(ZIPPED) for name in (record, keep_as) if name is not None)
+        self._keep_as = None if keep_as is None else keep_as.removesuffix(ZIPPED)
+        if record is not None and self._zip:
+            record = record.with_name(record.name.removesuffix(ZIPPED))
         self._ids = itertools.count(1)
         self._path: Path | None = places.live_path(self.session_id)
         self._log: Path | None = self._path.with_suffix(".log")
         self._link: Path | None = None
         self._closed = False
+        self._rotates = start.part_bytes is not None or start.part_ns is not None
         self._no_file: str | None = None
         self._prepare(record)
         self._process = self._spawn()
@@ -91,7 +102,7 @@ class Lifeline:
             fcntl.fcntl(pipe, _F_SETPIPE_SZ, _PIPE_BYTES)
         except OSError:
             pass
-        self.follower = Follower(self._path, pipe, self.now)
+        self.follower: Follower = _Own(self._path, pipe, self.now, self._keep_when_named)
         self._send(
             op="start",
             session=self.session_id,
@@ -108,6 +119,12 @@ class Lifeline:
             redact=start.redact,
             pull=start.pull,
             peaks={"bytes_per_s": start.peak_bytes_per_s, "flops": start.peak_flops},
+            limits={
+                "max_bytes": start.max_bytes,
+                "part_bytes": start.part_bytes,
+                "part_ns": start.part_ns,
+                "link": None if self._link is None else str(self._link),
+            },
         )
 
     def _prepare(self, record: Path | None) -> None:
@@ -124,7 +141,9 @@ class Lifeline:
             return
         record = record.expanduser().absolute()
         try:
-            taken, has_folder = record.exists() or record.is_symlink(), record.parent.is_dir()
+            zipped = record.with_name(f"{record.name}{ZIPPED}")
+            taken = record.exists() or record.is_symlink() or (self._zip and zipped.exists())
+            has_folder = record.parent.is_dir()
         except OSError as error:  # a name that no file can have
             raise PhasetopError(f"cannot write {record}: {(error.strerror or str(error)).lower()}") from None
         if taken:
@@ -214,10 +233,6 @@ class Lifeline:
             after=after,
         )
 
-    def count(self, *, api: Literal["chat", "raw"], messages: list[dict[str, Any]] | None, prompt: str | None) -> int:
-        """Have a prompt's tokens counted by the server, without asking it; the answer's ``n``, where it can tell."""
-        return self._send(op="count", api=api, messages=messages, prompt=prompt)
-
     def cancel(self, r: int) -> int:
         """End a running request; what came stays."""
         return self._send(op="cancel", r=r)
@@ -269,25 +284,30 @@ class Lifeline:
             return self.kept
         if self._path is None or not self._has_lines():
             raise PhasetopError(f"this session has no file ({self._no_file or 'it could not be written'})")
-        folder = places.recordings_folder()
         stem = places.safe_stem(name) if name else places.recording_stem(model)
         try:
-            places.make_private(folder)
-            for target in places.numbered(folder, stem):
-                try:
-                    os.link(self._path, target)
-                except FileExistsError:
-                    continue
-                except OSError:  # no hard links here: the collector's descriptor survives a rename
-                    if target.exists():
-                        continue
-                    os.rename(self._path, target)
-                    self._path = target
-                self.kept = target
-                return target
+            self.kept, self._path = keeping.keep(self._path, stem)
         except OSError as error:
             raise PhasetopError(f"cannot keep the session: {error.strerror or error}") from error
-        raise PhasetopError("cannot keep the session: too many recordings of that name")
+        if self._rotates:
+            self._send(op="set", kept=str(self.kept))  # further parts get their names beside it
+        return self.kept
+
+    def _keep_when_named(self) -> None:
+        """Keep a session that is to be kept as soon as its name is known: then even a kill leaves it kept."""
+        if self._keep_as is None or self.kept is not None or self._closed:
+            return
+        model = self._model()
+        if not (self._keep_as or model) or not self._has_lines():
+            return
+        try:
+            self.keep(self._keep_as or None, model)
+        except PhasetopError:
+            return  # at the end once more, which says why
+
+    def _model(self) -> str | None:
+        models = self.follower.session.models.values()
+        return next((m.name for versions in models if (m := versions.at()) and m.name), None)
 
     @property
     def kept_as(self) -> str | None:
@@ -336,9 +356,8 @@ class Lifeline:
     def _dispose(self) -> None:
         session = self.follower.session
         if self._keep_as is not None and self.kept is None:
-            model = next((m.name for v in session.models.values() if (m := v.at()) and m.name), None)
             try:
-                self.keep(self._keep_as or None, model)
+                self.keep(self._keep_as or None, self._model())
             except PhasetopError as error:
                 self.not_kept = str(error)
         elif self.kept is not None and not self._has_lines():
@@ -349,9 +368,18 @@ class Lifeline:
             self._process.stdout.close()
         complete = session.bye is not None and session.bye.reason in ("done", "stopped")
         if self._link is not None:
-            self._link.unlink(missing_ok=True)
+            for path in [self._link, *self._link.parent.glob(f"{self.session_id}.part*{SUFFIX}")]:
+                path.unlink(missing_ok=True)
         elif self._path is not None and self._path != self.kept and (complete or self.kept is not None):
-            self._path.unlink(missing_ok=True)
+            try:
+                keeping.leave_live_folder(self._path, self.kept)
+            except OSError as error:
+                self.not_kept = f"part of it stays in {self._path.parent}: {(error.strerror or str(error)).lower()}"
+        if self.kept is not None and self._zip:
+            try:
+                self.kept = keeping.compress_parts(self.kept)
+            except OSError as error:
+                self.not_zipped = f"the recording is not compressed: {(error.strerror or str(error)).lower()}"
         if self._log is not None and complete:
             self._log.unlink(missing_ok=True)
 
@@ -363,6 +391,21 @@ class Lifeline:
             return self._log.read_bytes()[-limit:].decode("utf-8", "replace")
         except OSError:
             return ""
+
+
+class _Own(Follower):
+    """The follower of one's own collector, which tells when something came."""
+
+    def __init__(self, path: Path | None, pipe: int, now: Callable[[], int], came: Callable[[], None]) -> None:
+        super().__init__(path, pipe, now)
+        self._came = came
+
+    def poll(self) -> bool:
+        """Apply what is new; True when something came."""
+        came = super().poll()
+        if came:
+            self._came()
+        return came
 
 
 def _as_dict(target: Target) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from phasetop.keeper import Keeper
 from phasetop.lifeline import Lifeline
 from phasetop.plan import Plan
 from phasetop.priority import step_back
-from phasetop.recording import settle
+from phasetop.recorded_words import tell_of_recording
+from phasetop.recording import settle, why_it_ended
 from phasetop.remembered import Remembered
 from phasetop.session import Session
 from phasetop.visible import harmless
@@ -125,13 +126,15 @@ class Watched:
         if self._gone:
             return False
         looks = self._clock() - self._looked > _LOOK_S * 1e9
-        gone = looks and not places.is_live(self._path)
+        was = self._follower.path
+        gone = looks and not places.is_live(was or self._path)
         came = self._follower.poll()
+        gone = gone and self._follower.path == was  # the session may have gone on in a further part
         if looks:
             self._looked = self._clock()
         if gone and not self._follower.ended:
             self._gone = True
-            settle(self.session, self.session.last_t, "collector-died")
+            settle(self.session, self.session.last_t, why_it_ended(self.session))
             return True
         return came
 
@@ -186,6 +189,7 @@ def run_view(lifeline: Lifeline, plan: Plan) -> int:
         lifeline.close()
     if status != EXIT_HUNG_UP:
         leave_behind(lifeline)
+        tell_of_recording(lifeline)
     return status
 
 
@@ -204,6 +208,7 @@ def start_view(display: Display) -> int:
         starter.close()
     if status != EXIT_HUNG_UP and starter.run is not None:
         leave_behind(starter.run)
+        tell_of_recording(starter.run)
     return status
 
 
@@ -270,17 +275,3 @@ def look_at_terminal(environ: Mapping[str, str]) -> tuple[Check, ...]:
     from phasetop.tui.terminalchecks import look_at_terminal as look
 
     return look(environ)
-
-
-class Driven(LiveSource):
-    """A session whose next request is sent by what is driven each frame."""
-
-    def __init__(self, lifeline: Lifeline, advance: Callable[[], bool]) -> None:
-        super().__init__(lifeline)
-        self._advance = advance
-
-    def poll(self) -> bool:
-        """Apply what is new, and go on with the work."""
-        came = super().poll()
-        self._advance()
-        return came

@@ -36,7 +36,7 @@ def live_sessions(but: str | None = None) -> list[LiveSession]:
     """The sessions of this machine that run and have a server, newest first; ``but``: the id of one's own."""
     found: list[LiveSession] = []
     for path in _newest(places.live_folder(), f"*{SUFFIX}"):
-        if path.stem != but and places.is_live(path):
+        if split_stem(path.stem)[0] != but and places.is_live(path):
             known = _head(path)
             if known is not None:
                 found.append(known)

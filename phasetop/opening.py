@@ -6,7 +6,8 @@ from pathlib import Path
 
 from phasetop import places
 from phasetop.faults import FormatError, PhasetopError, UsageError
-from phasetop.recording import load, settle
+from phasetop.parts import last_part
+from phasetop.recording import load, settle, why_it_ended
 from phasetop.session import Session
 
 
@@ -28,6 +29,6 @@ def open_recording(name: str) -> tuple[Session, Path]:
         raise PhasetopError(f"{name}: {error}") from None
     except OSError as error:
         raise PhasetopError(f"{name}: {(error.strerror or str(error)).lower()}") from None
-    if session.bye is None and not places.is_live(path):
-        settle(session, session.last_t, "collector-died")
+    if session.bye is None and not places.is_live(last_part(path)):
+        settle(session, session.last_t, why_it_ended(session))
     return session, path

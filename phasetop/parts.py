@@ -48,6 +48,13 @@ def next_part(path: Path) -> Path | None:
     return next((each for each in (plain, Path(f"{plain}{ZIPPED}")) if each.is_file()), None)
 
 
+def last_part(path: Path) -> Path:
+    """The file of the newest part of the session of ``path``: ``path`` itself where no part follows it."""
+    while (following := next_part(path)) is not None:
+        path = following
+    return path
+
+
 def group(paths: list[Path]) -> list[list[Path]]:
     """The files of each session together, its parts in order, sessions in the order of their first mention."""
     found: dict[tuple[Path, str], list[tuple[int, str, Path]]] = {}

@@ -13,10 +13,13 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from phasetop import parts
-from phasetop.parts import SUFFIX, ZIPPED
+from phasetop.parts import SUFFIX, ZIPPED, part_beside
+
+if TYPE_CHECKING:
+    from phasetop.events import Part
 
 UNFINISHED_DAYS: Final = 7
 """A killed run's file stays this long."""
@@ -165,6 +168,19 @@ def _by_name(name: str) -> Path | None:
     if len(begun) > 1:
         raise FileNotFoundError(f"no recording {name!r}: {len(begun)} sessions of the live folder begin so")
     return begun[0] if begun else None
+
+
+def find_part(path: Path, part: Part) -> Path | None:
+    """The file in which the session of ``path`` goes on, by the line that says so; None where there is none (yet).
+
+    It lies beside the file, or beside what that is a link to; where the file is a second name that the new part has not
+    got yet, in the live folder. The name in the line is the writer's, and is taken for a name alone.
+    """
+    name = Path(part.file or "").name
+    beside = [part_beside(path, part.part), part_beside(path.resolve(), part.part)]
+    if name.endswith(SUFFIX):
+        beside += [path.with_name(name), path.resolve().with_name(name), live_folder() / name]
+    return next((each for each in beside if _kind(each)[0]), None)
 
 
 def kept_name(path: Path) -> str:

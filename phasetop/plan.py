@@ -11,11 +11,12 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from phasetop.amounts import read_bandwidth, read_flops
-from phasetop.checks import check_file, check_key, check_record, check_settings, check_url, printable_url
+from phasetop.checks import check_file, check_key, check_settings, check_url, printable_url
 from phasetop.display import Display, display_of
 from phasetop.faults import UsageError
 from phasetop.lifeline import Start, Target
 from phasetop.model_names import read_model_argument
+from phasetop.record_options import Record, record_of
 
 ENGINE_SETTINGS: Final = ("context", "batch", "threads", "gpu_layers", "cache_type_k", "cache_type_v", "flash_attention")
 """Settings that are fixed when an engine starts."""
@@ -92,8 +93,8 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
         raise UsageError(f"--json={as_json}: the only value is compact (--json=compact)")
     if given.get("tui") and (given.get("plain") or as_json is not None):
         raise UsageError("--tui and --plain (or --json) exclude each other")
-    record, keep_as = _record(given.get("record"))
-    start = _start(model, given, engine)
+    kept = record_of(given)
+    start = _start(model, given, engine, kept)
     if start.target is None or start.target.backend != "embedded":
         settings = {**engine, **settings}  # Ollama takes them with a request, others say that they don't
     return Plan(
@@ -108,8 +109,8 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
         plain=bool(given.get("plain")) or as_json is not None,
         tui=bool(given.get("tui")),
         show_thinking=bool(given.get("show_thinking")),
-        record=record,
-        keep_as=keep_as,
+        record=kept.path,
+        keep_as=kept.keep_as,
         display=display_of(given),
     )
 
@@ -226,16 +227,7 @@ def _read_stdin(stdin: Any) -> str:
     return data.decode("utf-8", "replace") if isinstance(data, bytes) else str(data)
 
 
-def _record(value: str | None) -> tuple[Path | None, str | None]:
-    from phasetop.places import is_path
-
-    if value is None:
-        return None, None
-    check_record(value)
-    return (Path(value), None) if is_path(value) else (None, value)
-
-
-def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any]) -> Start:
+def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any], kept: Record) -> Start:
     backend = given.get("backend")
     if given.get("model_file"):
         if model is not None:
@@ -273,6 +265,9 @@ def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any]) 
         pull=bool(given.get("pull")),
         peak_bytes_per_s=_amount(given, "peak_bandwidth", read_bandwidth),
         peak_flops=_amount(given, "peak_flops", read_flops),
+        max_bytes=kept.max_bytes,
+        part_bytes=kept.part_bytes,
+        part_ns=kept.part_ns,
     )
 
 

@@ -17,9 +17,11 @@ from typing import Final
 
 from phasetop import events as ev
 from phasetop.faults import FormatError
+from phasetop.parts import next_part
 from phasetop.session import Session
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
+PART_PREFIX: Final = b'{"k":"part"'
 _CHUNK_BYTES: Final = 1 << 20
 
 
@@ -38,16 +40,27 @@ def _no_collections() -> Iterator[None]:
 class LineFeed:
     """Bytes in, events applied to a Session; keeps the unfinished tail and its place in the file.
 
+    Args:
+        session: what the events are applied to.
+        placed: offsets mean places in a file that can be read again.
+        after: bytes of the session's parts before this one. What the head of a further part says again is passed over.
+
     Attributes:
-        offset: bytes of whole lines taken so far, which is where the next line begins.
+        offset: bytes of whole lines taken so far, those of the parts before included, which is where the next line begins.
+        base: the offset at which the file begins.
     """
 
-    def __init__(self, session: Session, *, placed: bool = True) -> None:
+    def __init__(self, session: Session, *, placed: bool = True, after: int = 0) -> None:
         self.session = session
-        self.offset = 0
+        self.offset = self.base = after
+        self._in_head = after > 0
         self._tail = b""
-        self._placed = placed  # offsets mean places in a file that can be read again
+        self._placed = placed
         self._overlong = False
+
+    def unplaced(self) -> None:
+        """The places of lines mean nothing: they cannot be read again."""
+        self._placed = False
 
     @property
     def tail_bytes(self) -> int:
@@ -82,7 +95,7 @@ class LineFeed:
         toks: list[ev.Tok] = []
         places: list[tuple[int, int] | None] = []
         decode, placed = ev.decode_token, self._placed
-        for line in lines:
+        for line in self._after_head(lines) if self._in_head else lines:
             if self._overlong or not line.startswith(ev.TOKEN_PREFIX) or (tok := decode(line)) is None:
                 self._flush(toks, places)
                 self._take(line)
@@ -94,6 +107,31 @@ class LineFeed:
             toks.append(tok)
             self.offset += size
         self._flush(toks, places)
+
+    def _after_head(self, lines: list[bytes]) -> Iterator[bytes]:
+        """The lines of a further part but those of its head, which the parts before have, too.
+
+        Raises:
+            FormatError: it is no part of this session.
+        """
+        for line in lines:
+            if not self._in_head:
+                yield line
+                continue
+            if self.offset == self.base:
+                self._check_part(line)
+            self.offset += len(line)
+            if line.startswith(PART_PREFIX):
+                self._in_head = False
+
+    def _check_part(self, line: bytes) -> None:
+        try:
+            hello = ev.decode_lean(line)
+        except ev.BadLine:
+            hello = None
+        known = self.session.hello
+        if not isinstance(hello, ev.Hello) or known is None or hello.session != known.session:
+            raise FormatError("the next part of this session is another session's file")
 
     def _flush(self, toks: list[ev.Tok], places: list[tuple[int, int] | None]) -> None:
         if toks:
@@ -146,31 +184,61 @@ def check_hello(event: ev.AnyEvent) -> None:
 
 
 def load(path: Path) -> Session:
-    """A recording, whole; gzip is read too. What could not be read is told by a notice; a missing end is left (`settle`).
+    """A recording, whole, with the parts that follow it; gzip is read too.
+
+    What could not be read is told by a notice; a missing end is left (`settle`).
 
     Raises:
         FormatError: no recording, or one of a newer format.
         OSError: it cannot be read.
     """
     session = Session()
-    with path.open("rb") as file:
-        zipped = file.read(2) == GZIP_MAGIC
-        file.seek(0)
-        feed = LineFeed(session, placed=not zipped)
-        try:
-            source = gzip.GzipFile(fileobj=file) if zipped else file
-            while chunk := source.read(_CHUNK_BYTES):
-                feed.feed(chunk)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            if session.hello is None:
-                raise FormatError("this is no phasetop recording: its compression is broken") from None
+    feed = _load_file(path, LineFeed(session))
     if session.hello is None:
         raise FormatError("this is no phasetop recording: it has no whole line")
+    here = path
+    while (part := session.goes_on) is not None and session.bye is None:
+        following = next_part(here)
+        if following is None:
+            notice(session, "part-missing", f"part {part.part} of this session is not beside it", level="warn")
+            break
+        try:
+            feed = _load_file(following, LineFeed(session, after=feed.offset))
+        except (FormatError, OSError) as error:
+            notice(session, "part-missing", f"part {part.part} of this session: {error}", level="warn")
+            break
+        if session.goes_on is part:
+            break
+        here = following
     if feed.tail_bytes:
         notice(session, "torn-tail", "the last line is torn: the writer was killed while it wrote", level="warn")
     if session.bad_lines:
         notice(session, "bad-lines", f"{session.bad_lines} lines could not be read and were skipped", level="warn")
     return session
+
+
+def _load_file(path: Path, feed: LineFeed) -> LineFeed:
+    with path.open("rb") as file:
+        zipped = file.read(2) == GZIP_MAGIC
+        file.seek(0)
+        if zipped:
+            feed.unplaced()
+        try:
+            source = gzip.GzipFile(fileobj=file) if zipped else file
+            while chunk := source.read(_CHUNK_BYTES):
+                feed.feed(chunk)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            if feed.session.hello is None:
+                raise FormatError("this is no phasetop recording: its compression is broken") from None
+    return feed
+
+
+def why_it_ended(session: Session) -> str:
+    """Why a session whose writer is gone has no last line, as `settle` takes it."""
+    codes = {one.code for one in session.notices.items}
+    if "part-missing" in codes:
+        return "part-missing"
+    return "recording-stopped" if "not-recorded" in codes else "collector-died"
 
 
 def settle(session: Session, t: int, why: str) -> None:
@@ -181,8 +249,8 @@ def settle(session: Session, t: int, why: str) -> None:
     for run in session.runs.values():
         if not run.ends.items:
             session.apply(ev.End(t=t, r=run.r, finish="cut", detail=why))
-    if session.bye is None:
-        notice(session, why, _SETTLED.get(why, "the session ended without its last line"), level="error", t=t)
+    if session.bye is None and why in _SETTLED:
+        notice(session, why, _SETTLED[why], level="error", t=t)
 
 
 _SETTLED: Final = {
@@ -198,11 +266,25 @@ def notice(session: Session, code: str, text: str, *, level: str = "info", t: in
 
 
 def read_line(path: Path, where: tuple[int, int]) -> ev.AnyEvent | None:
-    """One line again by its (offset, length): alternatives of a token that the columns do not hold."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        return ev.decode(os.pread(fd, where[1], where[0]))
-    except ev.BadLine:
-        return None
-    finally:
-        os.close(fd)
+    """One line again by its (offset, length): alternatives of a token that the columns do not hold.
+
+    The offset counts from the beginning of ``path`` on over the parts that follow it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    offset, size = where
+    here: Path | None = path
+    while here is not None:
+        fd = os.open(here, os.O_RDONLY)
+        try:
+            length = os.fstat(fd).st_size
+            if offset < length:
+                return ev.decode(os.pread(fd, size, offset))
+        except ev.BadLine:
+            return None
+        finally:
+            os.close(fd)
+        offset -= length
+        here = next_part(here)
+    return None

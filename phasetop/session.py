@@ -311,6 +311,7 @@ class Session:
         self.tasks: Happenings[ev.Task] = Happenings()
         self.findings: Happenings[ev.Finding] = Happenings()
         self.controls: Happenings[ev.Control] = Happenings()
+        self.goes_on: ev.Part | None = None  # the part after those that were read, by the newest line that names one
 
     def take_earliest(self) -> int:
         """The earliest stamp of what came since this was asked last; `LIVE` where nothing came. Whoever draws asks it."""
@@ -377,6 +378,8 @@ class Session:
                 self.findings.add(event)
             case ev.Control():
                 self.controls.add(event)
+            case ev.Part() if event.file is not None:
+                self.goes_on = event
 
     def apply_tokens(self, r: int, toks: Sequence[ev.Tok], places: Sequence[tuple[int, int] | None]) -> None:
         """Take many `tok` lines of one request at once; the same as `apply` for each."""

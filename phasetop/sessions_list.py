@@ -14,7 +14,7 @@ from phasetop import places
 from phasetop.catalogue import Entry, Row, row_of
 from phasetop.catalogue_index import Index
 from phasetop.faults import FormatError
-from phasetop.parts import split_stem, stem_of
+from phasetop.parts import next_part, split_stem, stem_of
 
 ID_SHOWN = 8
 """So much of a session's id is shown where it has no name."""
@@ -95,16 +95,15 @@ def sessions(index: Index) -> tuple[list[Listed], list[Unreadable]]:
 
 
 def listed(path: Path, index: Index) -> Listed:
-    """The session of one file and the parts beside it, wherever it lies.
+    """The session of one file and the parts that follow it, wherever it lies.
 
     Raises:
         FormatError: it is no session's.
         OSError: it cannot be read.
     """
     files = [path]
-    if path.parent in (places.recordings_folder(), places.live_folder()):
-        groups = places.kept_files() if path.parent == places.recordings_folder() else places.live_files()
-        files = next((group[group.index(path) :] for group in groups if path in group), files)
+    while (following := next_part(files[-1])) is not None:
+        files.append(following)
     bad: list[Unreadable] = []
     one = _listed(files, index, bad, back=None)
     if one is None:

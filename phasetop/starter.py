@@ -15,9 +15,10 @@ from phasetop.lifeline import Lifeline, Start
 from phasetop.live import LiveSource, Recorded, Watched
 from phasetop.nearby import LiveSession, Recording, live_sessions, recordings
 from phasetop.offers import Looked, Offer, looked_at, offers
+from phasetop.parts import last_part
 from phasetop.plan import Plan
 from phasetop.priority import step_back
-from phasetop.recording import load, settle
+from phasetop.recording import load, settle, why_it_ended
 from phasetop.session import Session
 
 _FOLDERS_S: Final = 2.0
@@ -129,8 +130,8 @@ class Starter:
             session = load(offer.path)
         except OSError as error:
             raise PhasetopError(f"{offer.name}: {(error.strerror or str(error)).lower()}") from None
-        if session.bye is None and not places.is_live(offer.path):
-            settle(session, session.last_t, "collector-died")
+        if session.bye is None and not places.is_live(last_part(offer.path)):
+            settle(session, session.last_t, why_it_ended(session))
         return Begun(Recorded(session), None, offer.path.name, False)
 
     def close(self) -> None:

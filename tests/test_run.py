@@ -44,6 +44,10 @@ def phasetop(state_home: Home) -> Phasetop:
     return call
 
 
+TOLD = "phasetop/told-of-texts"
+"""The mark that was left when it was said that recordings hold texts."""
+
+
 def files(home: Home) -> list[str]:
     return sorted(str(path.relative_to(home.state)) for path in home.state.rglob("*") if path.is_file())
 
@@ -163,7 +167,11 @@ def test_a_cut_stream_is_1_and_keeps_the_text(phasetop: Phasetop, metronome: Bea
         (["run", "https://h", "--cacert", "/no/such", "-p", "x"], "no such file"),
         (["run", "http://h", "--temp", "nan", "-p", "x"], "nan"),
         (["run", "http://h", "-o", "stream=false", "-p", "x"], "stream"),
-        (["run", "http://h", "--record=x.phasetop.gz", "-p", "x"], "gz"),
+        (["run", "http://h", "--record=.gz", "-p", "x"], "a name"),
+        (["run", "http://h", "--rotate", "10m", "-p", "x"], "10min, or 10MB?"),
+        (["run", "http://h", "--rotate", "1s", "-p", "x"], "at least"),
+        (["run", "http://h", "--max-size", "1kB", "-p", "x"], "at least 1MB"),
+        (["run", "http://h", "--max-size", "3MB", "--rotate", "2MB", "-p", "x"], "twice"),
         (["run", "http://127.0.0.1:9", "--backend", "cuda", "-p", "x"], "cuda"),
         (["run", "-o", "oops", "-p", "x"], "NAME=VALUE"),
         (["replay", "@last"], "nothing is kept"),
@@ -184,7 +192,8 @@ def test_record_keeps_the_session_and_replay_prints_it(phasetop: Phasetop, metro
     url = metronome(rate=1000, tokens=4, prefill_ms=1).url
     done = phasetop("run", url, "-p", "hi", "--record=morning")
     assert b"kept as morning" in done.stderr
-    assert files(state_home) == ["phasetop/recordings/morning.phasetop"]
+    assert b"--redact leaves the texts out" in done.stderr
+    assert files(state_home) == ["phasetop/recordings/morning.phasetop", TOLD]
     file = state_home.state / "phasetop/recordings/morning.phasetop"
     assert file.stat().st_mode & 0o777 == 0o600
     again = phasetop("replay", "@last")
@@ -192,8 +201,8 @@ def test_record_keeps_the_session_and_replay_prints_it(phasetop: Phasetop, metro
     told = json.loads(phasetop("replay", "morning", "--json").stdout)
     assert told["session"] == "morning"
     assert told["requests"][0]["text"] == " the model reads every"
-    phasetop("run", url, "-p", "hi", "--record")
-    assert len(files(state_home)) == 2
+    assert b"--redact" not in phasetop("run", url, "-p", "hi", "--record").stderr  # said once
+    assert len(files(state_home)) == 3
     assert re.search(r"\d{4}-\d\d-\d\d-llama3\.1-8b\.phasetop", files(state_home)[0])
 
 
@@ -202,7 +211,7 @@ def test_record_to_a_path_of_ones_own(phasetop: Phasetop, metronome: Beat, state
     url = metronome(rate=1000, tokens=4, prefill_ms=1).url
     assert phasetop("run", url, "-p", "hi", f"--record={file}").returncode == 0
     assert load(file).runs[0].tokens.count[-1] == 4
-    assert files(state_home) == []
+    assert files(state_home) == [TOLD]
     assert list((state_home.state / "phasetop/live").iterdir()) == []
     refused = phasetop("run", url, "-p", "hi", f"--record={file}")
     assert refused.returncode == 1
@@ -213,6 +222,46 @@ def test_record_to_a_path_of_ones_own(phasetop: Phasetop, metronome: Beat, state
     assert endless.returncode == 1
     assert endless.stderr.startswith(b"phasetop: cannot write ")
     assert endless.stderr.endswith(b": file name too long\n")
+
+
+@pytest.mark.parametrize("name", ["small.gz", "{tmp}/mine.phasetop.gz"])
+def test_a_recording_is_compressed_at_the_end(
+    phasetop: Phasetop, metronome: Beat, state_home: Home, tmp_path: Path, name: str
+) -> None:
+    url = metronome(rate=1000, tokens=4, prefill_ms=1).url
+    name = name.format(tmp=tmp_path)
+    told = json.loads(phasetop("run", url, "-p", "hi", "--json", "--redact", f"--record={name}").stdout)
+    file = state_home.state / "phasetop/recordings/small.phasetop.gz" if "/" not in name else Path(name)
+    assert told["session"] == ("small" if "/" not in name else name)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert load(file).bye is not None
+    assert [path.name for path in file.parent.iterdir() if path.suffix == ".phasetop" or path.name.startswith(".")] == []
+    again = phasetop("replay", "small" if "/" not in name else name, "--json")
+    assert json.loads(again.stdout)["requests"][0]["tokens"] == told["tokens"]
+    taken = phasetop("run", url, "-p", "hi", f"--record={name}", "--json")
+    if "/" in name:
+        assert (taken.returncode, b"exists" in taken.stderr) == (1, True)
+    else:
+        assert json.loads(taken.stdout)["session"] == "small-2"
+
+
+def test_a_session_in_parts_is_one(phasetop: Phasetop, metronome: Beat, state_home: Home) -> None:
+    url = metronome(rate=40_000, tokens=25_000, prefill_ms=1).url
+    done = phasetop("run", url, "-p", "hi", "--json", "--record=long", "--rotate", "1MB")
+    told = json.loads(done.stdout)
+    assert told["tokens"]["output"] == 25_000
+    assert [name for name in files(state_home) if "recordings" in name] == [
+        "phasetop/recordings/long.part2.phasetop",
+        "phasetop/recordings/long.phasetop",
+    ]
+    assert list((state_home.state / "phasetop/live").iterdir()) == []
+    (one,) = json.loads(phasetop("sessions", "--json").stdout)["sessions"]
+    assert (one["name"], one["parts"], one["requests"], one["complete"]) == ("long", 2, 1, True)
+    again = json.loads(phasetop("replay", "long", "--json").stdout)["requests"][0]
+    assert (again["text"], again["tokens"], again["rates"]) == (told["text"], told["tokens"], told["rates"])
+    assert phasetop("sessions", "rename", "long", "longer").returncode == 0
+    assert phasetop("sessions", "rm", "longer", "--yes").returncode == 0
+    assert [name for name in files(state_home) if "recordings" in name] == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a folder where not even root makes a file: /proc")

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from phasetop.cli.options import CONTEXT, display_options, option
 
-EPILOG: Final = """\b
-Examples:
-  phasetop replay @last
-  phasetop replay before --plain            # text and summary, no view
-  phasetop replay run.phasetop.gz --json=compact
-"""
 
-
-@click.command(context_settings=CONTEXT, epilog=EPILOG)
+@click.command(context_settings=CONTEXT)
 @click.argument("file")
 @option("--json", "as_json", metavar="[compact]", help="Print the requests as JSON.")
 @option("--plain", is_flag=True, help="Print text and summary, no view.")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from phasetop.cli.completing import recordings
 from phasetop.cli.options import CONTEXT, option
 
-EPILOG: Final = """\b
+EPILOG = """\b
 Examples:
   phasetop sessions                        # newest first; @1 is the newest
-  phasetop sessions list --json
   phasetop sessions show @last
   phasetop sessions rename @last before
   phasetop sessions rm before @3
@@ -20,12 +17,7 @@ Examples:
 """
 
 
-@click.group(
-    context_settings=CONTEXT,
-    invoke_without_command=True,
-    epilog=EPILOG,
-    short_help="The recordings: list, show, rename, rm, totals.",
-)
+@click.group(context_settings=CONTEXT, invoke_without_command=True, epilog=EPILOG)
 @option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
 @click.pass_context
 def sessions(context: click.Context, as_json: str | None) -> None:

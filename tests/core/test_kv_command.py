@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phasetop.amounts import read_size
 from phasetop.cli import main
 from phasetop.faults import UsageError
 from phasetop.kv import Options
-from phasetop.kv_command import gpu_memory_bytes, read_size
+from phasetop.kv_command import gpu_memory_bytes
 from phasetop.kv_report import contexts, kv_object, study
 from phasetop.kv_text import plot
 from phasetop.model_metadata import from_file

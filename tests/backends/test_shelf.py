@@ -1,0 +1,242 @@
+"""Sessions in several files: each part replays on its own, together they are the session, and followers lose nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from phasetop import events as ev
+from phasetop import keeping, places
+from phasetop.alternatives import read_alternatives
+from phasetop.backends.recorder import Recorder
+from phasetop.backends.shelf import Limits
+from phasetop.catalogue_index import Index
+from phasetop.follow import Follower
+from phasetop.metrics import measure
+from phasetop.parts import part_beside
+from phasetop.recording import load, why_it_ended
+from phasetop.session import Session
+from phasetop.sessions_list import listed
+
+if TYPE_CHECKING:
+    from tests.conftest import Home
+
+MS = 1_000_000
+HOST = ev.Host(name="box", cpu="EPYC", cores=2)
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    yield reader, writer
+    os.close(reader)
+    os.close(writer)
+
+
+def describe() -> list[ev.Event]:
+    return [
+        ev.Server(t=1, v=0, backend="ollama", url="http://h"),
+        ev.Model(t=2, m=0, v=0, name="m", params=7),
+        ev.Model(t=3, m=0, v=0, quant="Q4_0"),
+        ev.Series(t=4, s=0, d=0, name="cpu_cores_used", source="psutil"),
+        ev.State(t=5, v=0, s="ready"),
+        ev.Notice(t=6, code="no-props", text="no props here"),
+    ]
+
+
+def request(r: int, tokens: int, *, begin: int) -> list[ev.Event]:
+    """One whole request with a sample beside each token."""
+    t = begin
+    events: list[ev.Event] = [
+        ev.Request(t=t, r=r, v=0, m=0, api="chat", messages=[{"role": "user", "content": f"ask {r}"}]),
+        ev.State(t=t + 1, r=r, s="sent", at=t + 1),
+        ev.Prompt(t=t + 2, r=r, n=5),
+    ]
+    for i in range(tokens):
+        t += 10 * MS
+        events.append(ev.Tok(t=t, r=r, x=f" w{i}", p=-0.5, top=[f" w{i}", -0.5, f" {r}", -1.0]))
+        events.append(ev.Smp(t=t, t0=t - 10 * MS, v={"0": 1.5}))
+    events.append(ev.Timings(t=t, r=r, prompt_n=5, cached_n=0, prompt_ms=1.0, gen_n=tokens, gen_ms=10.0 * tokens))
+    events.append(ev.End(t=t, r=r, finish="stop"))
+    return events
+
+
+def many(requests: int, tokens: int) -> list[ev.Event]:
+    return [event for r in range(requests) for event in request(r, tokens, begin=10 + r * (tokens + 1) * 10 * MS)]
+
+
+def record(path: Path, pipe: int, events: list[ev.Event], limits: Limits) -> Recorder:
+    recorder = Recorder(path, pipe, limits=limits)
+    recorder.open("0192f3c4", [], "run", HOST)
+    for event in [*describe(), *events]:
+        recorder.emit(event)
+    return recorder
+
+
+def same(a: Session, b: Session) -> None:
+    """Everything that a view or a figure is made of."""
+    assert a.runs.keys() == b.runs.keys()
+    for r, run in a.runs.items():
+        other = b.runs[r]
+        for column in ("t", "n", "count", "channel", "gap_ns", "text"):
+            assert getattr(run.tokens, column) == getattr(other.tokens, column), (r, column)
+        assert run.info.at() == other.info.at()
+        assert measure(a, run) == measure(b, other)
+    assert a.samples.keys() == b.samples.keys()
+    assert all(a.samples[s].t == b.samples[s].t for s in a.samples)
+    assert [m.at() for m in a.models.values()] == [m.at() for m in b.models.values()]
+    assert [n.text for n in a.notices.items] == [n.text for n in b.notices.items]
+    assert [s.s for s in a.server_states.items] == [s.s for s in b.server_states.items]
+
+
+def test_the_parts_together_are_the_session_and_each_replays_on_its_own(
+    tmp_path: Path, pipe: tuple[int, int], state_home: Home
+) -> None:
+    events = many(9, 12)
+    whole = tmp_path / "whole.phasetop"
+    record(whole, pipe[1], events, Limits()).close("done")
+    path = tmp_path / "long.phasetop"
+    record(path, pipe[1], events, Limits(part_bytes=4000)).close("done")
+    parts = keeping.parts_of(path)
+    assert len(parts) >= 4
+    joined = load(path)
+    same(joined, load(whole))
+    assert (joined.bad_lines, joined.bye is not None) == (0, True)
+    seen: list[int] = []
+    for part in parts:
+        alone = load_alone(part, tmp_path)
+        assert alone.bad_lines == 0
+        for r, run in alone.runs.items():
+            assert run.tokens.text == joined.runs[r].tokens.text
+            assert measure(alone, run).rates == measure(joined, joined.runs[r]).rates
+            model = alone.model_of(run)
+            assert model is not None
+            assert (model.name, model.params, model.quant) == ("m", 7, "Q4_0")
+            assert "no-props" in {notice.code for notice in alone.notices.items}
+        seen += alone.runs.keys()
+    assert seen == list(range(9))  # cut between requests: none stands in two
+    one = listed(path, Index())
+    assert (one.row.requests, one.row.complete, one.row.models) == (9, True, ("m",))
+    assert read_alternatives(joined, path, 8, 11)[0][1].text == " 8"
+
+
+def load_alone(part: Path, tmp_path: Path) -> Session:
+    copy = tmp_path / "alone" / "x.phasetop"
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_bytes(part.read_bytes())
+    return load(copy)
+
+
+def test_a_request_longer_than_a_part_stands_whole_in_the_next(
+    tmp_path: Path, pipe: tuple[int, int], state_home: Home
+) -> None:
+    first, long = request(0, 12, begin=10), request(1, 40, begin=200 * MS)
+    events = [*first, *long[:30], *request(2, 3, begin=300 * MS), *long[30:]]
+    whole, path = tmp_path / "whole.phasetop", tmp_path / "long.phasetop"
+    record(whole, pipe[1], events, Limits()).close("done")
+    record(path, pipe[1], events, Limits(part_bytes=2500)).close("done")
+    joined = load(path)
+    same(joined, load(whole))
+    parts = keeping.parts_of(path)
+    carrying = [part for part in parts if b'"carried":[1' in part.read_bytes()]
+    assert carrying
+    alone = load_alone(carrying[-1], tmp_path)
+    assert alone.runs[1].tokens.text == joined.runs[1].tokens.text
+    assert measure(alone, alone.runs[1]) == measure(joined, joined.runs[1])
+    assert alone.runs[2].tokens.text == joined.runs[2].tokens.text
+    assert listed(path, Index()).row.requests == 3
+
+
+@pytest.mark.parametrize("how", ["its own name", "a second name", "a link"])
+def test_whoever_follows_loses_nothing(tmp_path: Path, pipe: tuple[int, int], state_home: Home, how: str) -> None:
+    live = places.make_private(places.live_folder())
+    path, watched = live / "0192.phasetop", live / "0192.phasetop"
+    limits = Limits(part_bytes=3000)
+    if how == "a link":
+        path = tmp_path / "mine.phasetop"
+        watched.symlink_to(path)
+        limits = Limits(part_bytes=3000, link=watched)
+    recorder = Recorder(path, pipe[1], limits=limits)
+    recorder.open("0192", [], "run", HOST)
+    if how == "a second name":
+        watched, _ = keeping.keep(path, "kept")
+        recorder.also_known_as(watched)
+    every, rare = Follower(watched, None, lambda: 0), Follower(watched, None, lambda: 0)
+    for i, event in enumerate([*describe(), *many(6, 12)]):
+        recorder.emit(event)
+        every.poll()
+        if i % 57 == 0:
+            rare.poll()
+    recorder.close("done")
+    for follower in (every, rare):
+        follower.poll()
+        assert follower.ended
+        assert follower.path is not None
+        assert "part" in follower.path.name
+        same(follower.session, load(watched))
+        assert follower.session.bad_lines == 0
+        follower.close()
+    assert len(every.session.runs) == 6
+    if how == "a link":
+        assert part_beside(watched, 2).resolve() == part_beside(path, 2)
+    if how == "a second name":
+        keeping.leave_live_folder(path, watched)
+        assert list(live.iterdir()) == []
+        assert [len(files) for files in places.kept_files()] == [len(keeping.parts_of(watched))]
+
+
+def test_a_part_that_cannot_be_made_loses_nothing(tmp_path: Path, pipe: tuple[int, int]) -> None:
+    path = tmp_path / "a.phasetop"
+    part_beside(path, 2).write_text("somebody's\n")
+    record(path, pipe[1], many(4, 12), Limits(part_bytes=3000)).close("done")
+    session = load(path)
+    assert len(session.runs) == 4
+    assert session.bye is not None
+    assert part_beside(path, 2).read_text() == "somebody's\n"
+    assert session.goes_on is None
+
+
+def test_with_a_limit_the_oldest_parts_go(tmp_path: Path, pipe: tuple[int, int], state_home: Home) -> None:
+    path = places.make_private(places.live_folder()) / "0192.phasetop"
+    recorder = Recorder(path, pipe[1], limits=Limits(max_bytes=9000, part_bytes=3000))
+    recorder.open("0192", [], "run", HOST)
+    kept, _ = keeping.keep(path, "watching")
+    recorder.also_known_as(kept)
+    for event in [*describe(), *many(14, 12)]:
+        recorder.emit(event)
+        assert sum(part.stat().st_size for part in keeping.parts_of(path)) <= 9000
+    recorder.close("done")
+    keeping.leave_live_folder(path, kept)
+    (files,) = places.kept_files()
+    assert files[0].name != "watching.phasetop"
+    assert places.find_recording("watching") == files[0]
+    session = load(files[0])
+    assert max(session.runs) == 13
+    assert len(session.runs) >= 2
+    assert session.bye is not None
+
+
+def test_without_parts_the_recording_ends_at_its_limit_and_says_so(tmp_path: Path, pipe: tuple[int, int]) -> None:
+    path = tmp_path / "a.phasetop"
+    follower = Follower(path, pipe[0], lambda: 0)
+    recorder = Recorder(path, pipe[1], limits=Limits(max_bytes=5000))
+    recorder.open("0192", [], "run", HOST)
+    events = many(4, 12)
+    for event in [*describe(), *events]:
+        recorder.emit(event)
+        follower.poll()
+    recorder.close("done")
+    follower.poll()
+    assert path.stat().st_size <= 5000
+    assert [n.code for n in follower.session.notices.items] == ["no-props", "not-recorded"]
+    assert [len(run.tokens) for run in follower.session.runs.values()] == [12] * 4  # the viewer has all of it
+    stopped = load(path)
+    assert (stopped.bad_lines, stopped.bye) == (0, None)
+    assert stopped.notices.items[-1].text == "recording stopped: --max-size 0.01 MB is reached; the run goes on"
+    assert why_it_ended(stopped) == "recording-stopped"
