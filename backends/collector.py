@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from phasetop import events as ev
 
@@ -102,6 +102,7 @@ class Collector:
         op, number = str(command.get("op")), command.get("id")
         handler = {
             "ask": self._ask,
+            "count": self._count,
             "cancel": self._cancel,
             "set": self._set,
             "mark": self._mark,
@@ -174,6 +175,25 @@ class Collector:
             )
         )
         self._spawn(turn.run, f"request-{r}")
+
+    def _count(self, command: Command) -> None:
+        """How many tokens a prompt has, by the server, which generates nothing for it."""
+        backend = self.target.backend if self.target is not None else None
+        if backend is None:
+            raise UsageError("no server is ready to count")
+        api: Literal["chat", "raw"] = "raw" if command.get("api") == "raw" else "chat"
+        ask = Ask(r=-1, api=api, messages=list(command.get("messages") or ()), prompt=command.get("prompt"))
+
+        def count() -> None:
+            pieces = None
+            try:
+                pieces = backend.pieces(ask)
+            except Exception:  # whoever asked waits for the answer
+                traceback.print_exc()
+            why = "this server counts no prompts" if pieces is None else None
+            self.answer("count", command.get("id"), why=why, n=None if pieces is None else len(pieces.ids))
+
+        self._spawn(count, "count")
 
     def build(self, turn: Turn) -> Ask:
         """The ask with its history; and say which model answers, with which settings, now that it is known."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from phasetop.backends.nvml_errors import fate_of
-from phasetop.backends.nvml_peaks import Peak, is_unified, peak_of, slice_of
+from phasetop.backends.nvml_peaks import Peak, board_of, is_unified, peak_of, slice_of
 
 _NVIDIA: Final = "0x10de"
 _MAX_CLOCK_MEM: Final = 2
@@ -133,7 +133,7 @@ def _one(nvml: Any, handle: Any, index: int, root: Path) -> list[FoundGpu]:
         pci=address,
         minor=_or_none(nvml, "nvmlDeviceGetMinorNumber", handle),
         mem_bytes=mem_bytes,
-        peak=peak_of(name, bus, clock),
+        peak=peak_of(name, bus, clock, board_of(root) if unified else None),
         unified=unified,
     )
     slices = _slices(nvml, whole)

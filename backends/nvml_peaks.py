@@ -8,6 +8,7 @@ H100 SXM 3352).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from phasetop import peaks
@@ -25,6 +26,7 @@ _BY_TABLE: Final = ("GB10", "Thor", "H200", "B200")
 """Words of names whose peak is the table's: unified memory tells no bus, NVML's numbers of an H200 give 2.4 % more than
 its datasheet, and some drivers say 8192 bit where a B200 has 7680."""
 _MOST: Final = 2e13
+_BOARDS: Final = ("AGX Orin", "Orin NX", "Orin Nano", "AGX Thor")
 _UNIFIED: Final = ("GB10", "Thor", "Orin", "Xavier", "Tegra")
 
 
@@ -33,15 +35,30 @@ def is_unified(name: str | None) -> bool:
     return any(part in (name or "") for part in _UNIFIED)
 
 
-def peak_of(name: str | None, bus_bits: int | None, memory_mhz: int | None) -> Peak:
+def board_of(root: Path) -> str | None:
+    """What the device tree calls the board (``NVIDIA Jetson Orin NX …``): NVML calls each of them Orin."""
+    try:
+        text = (root / "proc/device-tree/model").read_text(errors="replace")
+    except OSError:
+        return None
+    return next((name for name in _BOARDS if name in text), None)
+
+
+def peak_of(name: str | None, bus_bits: int | None, memory_mhz: int | None, board: str | None = None) -> Peak:
     """The peak of a whole GPU.
 
     Args:
         name: as NVML tells it.
         bus_bits: the memory bus; None or 0: not told.
         memory_mhz: the highest memory clock; None or 0: not told.
+        board: which of the boards it is whose GPUs have one name; None: not told.
 
     """
+    if "Orin" in (name or ""):
+        table = peaks.of_device(board)
+        if table.peak is not None and "bandwidth" not in table.why:
+            return Peak(table.peak.bytes_per_s, f"assumed: {table.peak.name} table")
+        return Peak(None, table.why.get("bandwidth") or "an Orin reads 34 to 205 GB/s, and it is not told which board it is")
     if set(_BY_TABLE) & set((name or "").split()) and (found := peaks.find(name or "")) is not None:
         return Peak(found.bytes_per_s, f"assumed: {found.name} table")
     if not bus_bits or not memory_mhz:

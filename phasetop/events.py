@@ -350,7 +350,7 @@ class Notice(Event, tag="notice", kw_only=True):
 
 
 class Control(Event, tag="control", kw_only=True):
-    """The answer to a command ``op`` with ``id``: obeyed, or why not; an ask's request is ``r``."""
+    """The answer to a command ``op`` with ``id``: obeyed, or why not; an ask's request is ``r``, a count's tokens ``n``."""
 
     op: str
     id: int | None = None
@@ -359,6 +359,7 @@ class Control(Event, tag="control", kw_only=True):
     r: Id | None = None
     path: str | None = None
     task: Id | None = None
+    n: int | None = None
 
 
 class Part(Event, tag="part", kw_only=True):

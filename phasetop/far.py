@@ -31,7 +31,7 @@ _LINE_BYTES: Final = 1 << 16
 _NAME: Final = re.compile(rb"[A-Za-z0-9_./@~+,:=-]")
 
 _SCRIPT: Final = r"""
-n=$1; t=; w=; set -f;
+n=$1; t=; w=; set -f; cd 2> /dev/null;
 s=${XDG_STATE_HOME:-$HOME/.local/state}/phasetop;
 [ -d "$s" ] || s="$HOME/Library/Application Support/phasetop";
 held() {
@@ -59,7 +59,7 @@ follow() {
  f=$(printf %b "$2."); f=${f%.};
  case $f in @last) f=$(ls -t "$s/recordings" 2> /dev/null | head -n 1);; "~/"*) f=$HOME/${f#??};; esac;
  search "$f" "$3"; set -f;
- if [ -z "$g" ]; then echo "$n none"; return; fi;
+ case $g in "") echo "$n none"; return;; /*) ;; *) g=$PWD/$g;; esac;
  if [ ! -r "$g" ]; then echo "$n unreadable"; return; fi;
  o=; p=0; h=$(held "$g");
  case $(tail --version 2>&1 < /dev/null) in *GNU*) o="-s 0.1";; *[Bb]usy[Bb]ox*) p=1;; esac;

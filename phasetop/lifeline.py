@@ -233,6 +233,10 @@ class Lifeline:
             after=after,
         )
 
+    def count(self, *, api: Literal["chat", "raw"], messages: list[dict[str, Any]] | None, prompt: str | None) -> int:
+        """Have a prompt's tokens counted by the server, without asking it; the answer's ``n``, where it can tell."""
+        return self._send(op="count", api=api, messages=messages, prompt=prompt)
+
     def cancel(self, r: int) -> int:
         """End a running request; what came stays."""
         return self._send(op="cancel", r=r)

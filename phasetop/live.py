@@ -275,3 +275,17 @@ def look_at_terminal(environ: Mapping[str, str]) -> tuple[Check, ...]:
     from phasetop.tui.terminalchecks import look_at_terminal as look
 
     return look(environ)
+
+
+class Driven(LiveSource):
+    """A session whose next request is sent by what is driven each frame."""
+
+    def __init__(self, lifeline: Lifeline, advance: Callable[[], bool]) -> None:
+        super().__init__(lifeline)
+        self._advance = advance
+
+    def poll(self) -> bool:
+        """Apply what is new, and go on with the work."""
+        came = super().poll()
+        self._advance()
+        return came

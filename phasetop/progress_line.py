@@ -18,18 +18,22 @@ class ProgressLine:
 
     def __init__(self) -> None:
         self._shown = False
+        self._text = ""
 
     def show(self, session: Session, task: int) -> None:
         """Draw the task, or where it has parts the part under way."""
-        if not sys.stderr.isatty():
-            return
         known = session.tasks.items
         whole = tasks.newest(known, task)
         parts = tasks.running(known, f"{whole.title}: ") if whole is not None and whole.title else []
-        line = harmless(tasks.text(known, parts[-1] if parts else task), newlines=False)
+        self.draw(tasks.text(known, parts[-1] if parts else task))
+
+    def draw(self, text: str) -> None:
+        """Draw a line, where it is another than the one that stands there."""
+        if not sys.stderr.isatty() or text == self._text:
+            return
         width = max(shutil.get_terminal_size().columns - 1, 20)
-        self._write(f"\r\x1b[K{line[:width]}")
-        self._shown = True
+        self._write(f"\r\x1b[K{harmless(text, newlines=False)[:width]}")
+        self._shown, self._text = True, text
 
     def follow(self, session: Session) -> None:
         """Draw a pull while one runs, and take it away after."""
@@ -43,7 +47,7 @@ class ProgressLine:
         """Take it away."""
         if self._shown:
             self._write("\r\x1b[K")
-            self._shown = False
+            self._shown, self._text = False, ""
 
     @staticmethod
     def _write(text: str) -> None:

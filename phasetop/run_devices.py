@@ -149,9 +149,18 @@ def bandwidth_of(device: ev.Device | None, given: ev.Device | None) -> Ceiling:
             return Ceiling(float(told.value), told.source)
     if device is None:
         return Ceiling(None, _NO_CARD)
-    found = peaks.find(device.name) if device.name else None
-    if found is not None and (device.d != 0 or found.kind == "apple"):
-        return Ceiling(found.bytes_per_s, f"assumed: {found.name} table")
+    table = peaks.of_device(device.name, None if device.d == 0 else device.mem_bytes)
+    found = table.peak
+    if device.d != 0 or (found is not None and found.kind == "apple"):
+        if "bandwidth" in table.why:
+            return Ceiling(None, f"{table.why['bandwidth']}: --peak-bandwidth sets it")
+        if found is not None:
+            return Ceiling(found.bytes_per_s, f"assumed: {found.name} table")
+    told = device.peak_bytes_per_s
+    if told is not None and told.value is None:  # its driver's own word on why
+        return Ceiling(
+            None, told.source if "--peak-bandwidth" in told.source else f"{told.source}: --peak-bandwidth sets it"
+        )
     return Ceiling(None, _NO_TEST if device.d == 0 else _NO_CARD)
 
 
@@ -164,9 +173,12 @@ def flops_of(device: ev.Device | None, given: ev.Device | None) -> Ceiling:
             continue
         if each is device or best.source.partition(":")[0] == GIVEN:
             return Ceiling(float(best.value), best.source)
-    found = peaks.find(device.name) if device is not None and device.name else None
-    if found is not None and device is not None and (device.d != 0 or found.kind == "apple"):
-        rate = found.flops_of_weights
-        if rate is not None:
+    table = peaks.of_device(device.name, None if device.d == 0 else device.mem_bytes) if device is not None else None
+    found = table.peak if table is not None else None
+    if table is not None and device is not None and (device.d != 0 or (found is not None and found.kind == "apple")):
+        if "flops" in table.why:
+            return Ceiling(None, f"{table.why['flops']}: --peak-flops sets them")
+        rate = found.flops_of_weights if found is not None else None
+        if found is not None and rate is not None:
             return Ceiling(rate[1], f"assumed: {found.name} table, {rate[0]}")
     return Ceiling(None, _NO_FLOPS)

@@ -23,8 +23,20 @@ from phasetop.faults import EXIT_INTERRUPTED, EXIT_PIPE, PhasetopError
 from phasetop.output import open_closed_streams, silence_stdout, tell
 from phasetop.visible import harmless
 
-COMMANDS: Final = ("run", "watch", "replay", "sessions", "compare", "export", "models", "kv", "predict", "doctor")
+_SESSIONS: Final = ("run", "watch", "replay", "sessions", "compare", "export", "bench")
+COMMANDS: Final = (*_SESSIONS, "models", "kv", "predict", "doctor")
 """The commands in the order in which help lists them; each is a module here."""
+
+EPILOG: Final = """\b
+Examples:
+  phasetop run -p "Name three rivers."
+  phasetop run http://127.0.0.1:8080 -p "Explain B-trees."
+  phasetop predict llama3.1-8b --gpu "RTX 4090"
+
+\b
+Completion of commands, options and recordings (bash; zsh_source, fish_source likewise):
+  eval "$(_PHASETOP_COMPLETE=bash_source phasetop)"
+"""
 
 
 class Commands(click.Group):
@@ -42,7 +54,7 @@ class Commands(click.Group):
         return command
 
 
-@click.group(cls=Commands, context_settings=CONTEXT, invoke_without_command=True)
+@click.group(cls=Commands, context_settings=CONTEXT, invoke_without_command=True, epilog=EPILOG)
 @click.version_option(__version__, prog_name="phasetop")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 @display_options

@@ -15,6 +15,7 @@ Examples:
 """
 
 
+SHORT = "Two recordings, or several a side: what changed."
 BETWEEN = "\0"
 
 
@@ -27,7 +28,7 @@ class _Sides(click.Command):
         return super().parse_args(ctx, words)
 
 
-@click.command(cls=_Sides, context_settings=CONTEXT, options_metavar="[OPTIONS]", epilog=EPILOG)
+@click.command(cls=_Sides, context_settings=CONTEXT, options_metavar="[OPTIONS]", epilog=EPILOG, short_help=SHORT)
 @click.argument("files", nargs=-1, metavar="A B | A… -- B…")
 @option("--fail-if-worse", metavar="SHARE", help="Exit 1 where B is worse by more (5%), beyond the noise; 3: undecided.")
 @option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from phasetop.cli.options import CONTEXT, option
 
+EPILOG: Final = """\b
+Examples:
+  phasetop doctor
+  phasetop doctor --measure-bandwidth       # then the view has a ceiling for this CPU
+  phasetop doctor --json=compact
+"""
 
-@click.command(context_settings=CONTEXT)
+
+@click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="What is reached and measured from here.")
 @option("--measure-bandwidth", "measure", is_flag=True, help="Measure what this CPU's memory can read (some seconds).")
 @option(
     "--report",

@@ -17,7 +17,7 @@ Examples:
 """
 
 
-@click.command(context_settings=CONTEXT, epilog=EPILOG)
+@click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="Write a recording for other tools.")
 @click.argument("file")
 @option("--to", metavar="FORMAT", help="json, csv, md, html, perfetto, or a plugin's (else by the ending of -o).")
 @option("-o", "--output", metavar="FILE", help="Where to (else stdout).")

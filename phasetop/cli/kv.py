@@ -8,9 +8,16 @@ import click
 
 from phasetop.cli.options import CONTEXT, option
 
-KV_EPILOG: Final = (
-    "llama-server's options stand after --, as they are: phasetop kv m.gguf -- -c 32768 -np 4 -ctk q8_0 -ctv q8_0"
-)
+EPILOG: Final = """\b
+Examples (llama-server's options stand after --, as they are):
+  phasetop kv model.gguf -- -c 32768 -np 4 -ctk q8_0 -ctv q8_0
+  phasetop kv llama3.1-8b --max-context --memory 24GiB
+  phasetop kv gemma3-27b --fill 20000 -- -np 1
+  phasetop kv http://127.0.0.1:8080 --json
+"""
+
+
+SHORT: Final = "The KV cache of a model, to the byte."
 
 
 class WithServerOptions(click.Command):
@@ -28,7 +35,7 @@ class WithServerOptions(click.Command):
             raise click.UsageError(f"{error.format_message()} llama-server's options stand after --.", ctx) from None
 
 
-@click.command(cls=WithServerOptions, context_settings=CONTEXT, options_metavar="[OPTIONS]", epilog=KV_EPILOG)
+@click.command(cls=WithServerOptions, context_settings=CONTEXT, options_metavar="[OPTIONS]", epilog=EPILOG, short_help=SHORT)
 @click.argument("model", required=False)
 @option("--fill", type=click.IntRange(min=0), metavar="N", help="What one sequence of N tokens occupies.")
 @option("--max-context", "largest", is_flag=True, help="How much context fits into --memory, beside the weights.")

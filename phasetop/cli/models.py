@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from phasetop.cli.options import CONTEXT, option
 
+EPILOG: Final = """\b
+Examples:
+  phasetop models                           # of every server that answers here
+  phasetop models get                       # the small one, for the embedded engine
+  phasetop models get qwen3:8b              # into Ollama
+  phasetop models get hf:ggml-org/gemma-3-1b-it-GGUF/gemma-3-1b-it-Q4_K_M.gguf
+"""
 
-@click.group(context_settings=CONTEXT, invoke_without_command=True)
+
+@click.group(context_settings=CONTEXT, invoke_without_command=True, epilog=EPILOG)
 @option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
 @click.pass_context
 def models(context: click.Context, as_json: str | None) -> None:
@@ -18,7 +28,7 @@ def models(context: click.Context, as_json: str | None) -> None:
         context.exit(model_commands.list_models(as_json))
 
 
-@models.command("get", context_settings=CONTEXT)
+@models.command("get", context_settings=CONTEXT, epilog=EPILOG, short_help="Fetch a model, resumed and checked.")
 @click.argument("spec", metavar="NAME|URL|hf:REPO/FILE", default="smollm2")
 @option("--backend", help="ollama: pull it there, whatever the name is.")
 @option("--insecure", is_flag=True, help="Take a server or a registry without trusted TLS.")

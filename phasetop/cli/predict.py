@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from phasetop.cli.options import CONTEXT, option
 
+EPILOG: Final = """\b
+Examples:
+  phasetop predict llama3.1-8b --gpu "RTX 4090" -P 512 -G 512
+  phasetop predict model.gguf --bandwidth 936GB/s --flops 142T -c 4096,32768
+  phasetop predict --params 70B --dtype int4,int8 --gpu H100 --gpus 2 --efficiency 0.7
+  phasetop predict --list-gpus
+"""
 
-@click.command(context_settings=CONTEXT)
+
+@click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="What a model should do on a machine.")
 @click.argument("model", required=False)
 @option("--params", metavar="N", help="Parameters, without a model: 8B, 81.22e9, 6607077376.")
 @option("--active-params", metavar="N", help="Those that a token uses (a mixture of experts).")

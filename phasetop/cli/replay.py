@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from phasetop.cli.options import CONTEXT, display_options, option
 
+EPILOG: Final = """\b
+Examples:
+  phasetop replay @last
+  phasetop replay before --plain            # text and summary, no view
+  phasetop replay run.phasetop.gz --json=compact
+"""
 
-@click.command(context_settings=CONTEXT)
+
+@click.command(context_settings=CONTEXT, epilog=EPILOG)
 @click.argument("file")
 @option("--json", "as_json", metavar="[compact]", help="Print the requests as JSON.")
 @option("--plain", is_flag=True, help="Print text and summary, no view.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -21,12 +21,12 @@ def run_options(command: F) -> F:
         option("-m", "--model-file", metavar="FILE.gguf", help="The same as a file as MODEL."),
         option("--raw", is_flag=True, help="Send the prompt as it is, without the chat template."),
         option("-n", "--max-tokens", type=int, help="At most so many tokens."),
-        option("--temperature", "--temp", type=float),
-        option("--top-k", type=int),
-        option("--top-p", type=float),
-        option("--min-p", type=float),
-        option("--repeat-penalty", type=float),
-        option("-s", "--seed", type=int),
+        option("--temperature", "--temp", type=float, help="Of the sampling; 0 takes the likeliest token."),
+        option("--top-k", type=int, help="Sample from the so many likeliest."),
+        option("--top-p", type=float, help="Sample from the likeliest that reach this probability."),
+        option("--min-p", type=float, help="Sample from those with this share of the likeliest one's."),
+        option("--repeat-penalty", type=float, help="Above 1: what was said becomes less likely."),
+        option("-s", "--seed", type=int, help="The same seed, the same choices."),
         option("--stop", multiple=True, help="End the reply at this text; may be repeated."),
         option("--logprobs", type=click.IntRange(0, 20), metavar="N", help="Ask for log-probabilities and N alternatives."),
         option("--think", metavar="[LEVEL]", help="Ask for thinking; a level only after =."),
@@ -67,7 +67,18 @@ def run_options(command: F) -> F:
     return command
 
 
-@click.command(context_settings=CONTEXT)
+EPILOG: Final = """\b
+Examples:
+  phasetop run -p "Name three rivers."                      # what runs here, else a small model
+  phasetop run http://127.0.0.1:8080 -p "Explain B-trees."  # a llama-server, or one like it
+  phasetop run llama3.1:8b -f question.txt -n 256           # a name, of Ollama or a llama-server
+  phasetop run model.gguf -c 8192 -ctk q8_0 -ctv q8_0 -p "Hi."
+  git diff | phasetop run qwen3:8b --system "Review this." --think=low
+  phasetop run model.gguf -p "Hi." --json=compact --record=before > before.json
+"""
+
+
+@click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="Run a prompt and watch it.")
 @click.argument("model", required=False)
 @run_options
 @display_options

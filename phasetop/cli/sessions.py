@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from phasetop.cli.completing import recordings
 from phasetop.cli.options import CONTEXT, option
 
-EPILOG = """\b
+EPILOG: Final = """\b
 Examples:
   phasetop sessions                        # newest first; @1 is the newest
+  phasetop sessions list --json
   phasetop sessions show @last
   phasetop sessions rename @last before
   phasetop sessions rm before @3
@@ -17,7 +20,12 @@ Examples:
 """
 
 
-@click.group(context_settings=CONTEXT, invoke_without_command=True, epilog=EPILOG)
+@click.group(
+    context_settings=CONTEXT,
+    invoke_without_command=True,
+    epilog=EPILOG,
+    short_help="The recordings: list, show, rename, rm, totals.",
+)
 @option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
 @click.pass_context
 def sessions(context: click.Context, as_json: str | None) -> None:

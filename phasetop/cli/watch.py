@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from phasetop.cli.options import CONTEXT, display_options, option
 
+EPILOG: Final = """\b
+Examples:
+  phasetop watch                            # what runs on this machine
+  phasetop watch you@gpubox                 # what runs there, through ssh
+  phasetop watch you@gpubox:run.phasetop
+  ssh gpubox cat run.phasetop | phasetop watch - --plain
+"""
 
-@click.command(context_settings=CONTEXT)
+
+@click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="Follow a session that runs: here, or by ssh.")
 @click.argument("session", required=False)
 @option("--wait", is_flag=True, help="Where nothing runs, wait for a run (at a terminal: always).")
 @option("--json", "as_json", metavar="[compact]", help="Print the requests as JSON when it has ended.")

@@ -50,14 +50,15 @@ def write(exported: Exported) -> Iterator[str]:
     """The table of ``exported.what``, its header first."""
     if exported.what == "requests":
         objects = (request_object(exported.session, run, kept_as=exported.kept) for run in exported.runs)
-        yield from _table(REQUESTS, ([_at(found, path) for path in REQUESTS] for found in objects))
+        yield from table(REQUESTS, ([_at(found, path) for path in REQUESTS] for found in objects))
     elif exported.what == "samples":
-        yield from _table(SAMPLES, _samples(exported))
+        yield from table(SAMPLES, _samples(exported))
     else:
-        yield from _table(TOKENS, (row for run in exported.runs for row in _tokens(exported, run)))
+        yield from table(TOKENS, (row for run in exported.runs for row in _tokens(exported, run)))
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+def table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Text of a table, a piece at a time, its header first; cells that a spreadsheet would take for formulas are quoted."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(names)

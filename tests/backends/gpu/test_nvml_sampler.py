@@ -18,7 +18,7 @@ from phasetop import events as ev
 from phasetop.backends import nvml
 from phasetop.backends.gpu_presence import nvidia_is_here
 from phasetop.backends.nvml import NvmlSampler
-from phasetop.backends.nvml_peaks import Peak, peak_of, slice_of
+from phasetop.backends.nvml_peaks import Peak, board_of, peak_of, slice_of
 from phasetop.backends.nvml_quantity import age_s
 from phasetop.backends.nvml_use import Place, family, in_namespace, process_of, ruled_out, visible
 from phasetop.backends.recorder import Recorder
@@ -263,6 +263,8 @@ def test_peaks_are_the_datasheets(name: str, bits: int, mhz: int | None, gb_per_
 def test_peaks_that_are_not_told() -> None:
     assert peak_of("GRID A100", None, 1215).bytes_per_s is None
     assert peak_of("NVIDIA X", 0, 0).bytes_per_s is None
+    for board, value in (("AGX Orin", 204.8e9), ("Orin NX", 102.4e9), ("Orin Nano", None), (None, None)):
+        assert peak_of("Orin (nvgpu)", None, None, board).bytes_per_s == value, board
     assert peak_of("NVIDIA X", 1 << 20, 9000).bytes_per_s is None
     assert slice_of(Peak(None, "not told"), 1, 8).bytes_per_s is None
     assert slice_of(Peak(8.0, "NVML"), 19, 80) == Peak(2.0, "estimate: 2 of 8 memory slices, NVML")
@@ -413,3 +415,16 @@ def test_the_doctor_calls_a_driver_that_cannot_be_read_broken(
     assert nvml_check["state"] == "broken"
     assert words in nvml_check["text"]
     assert nvml_check["todo"]
+
+
+def test_the_board_of_an_orin_is_its_device_trees(tmp_path: Path) -> None:
+    assert board_of(tmp_path) is None
+    (tmp_path / "proc/device-tree").mkdir(parents=True)
+    for model, board in (
+        ("NVIDIA Jetson AGX Orin Developer Kit\0", "AGX Orin"),
+        ("NVIDIA Jetson Orin NX Engineering Reference Developer Kit Super\0", "Orin NX"),
+        ("NVIDIA Jetson Orin Nano Developer Kit\0", "Orin Nano"),
+        ("Raspberry Pi 5\0", None),
+    ):
+        (tmp_path / "proc/device-tree/model").write_text(model)
+        assert board_of(tmp_path) == board

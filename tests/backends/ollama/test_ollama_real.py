@@ -524,3 +524,17 @@ def test_zz_no_runner_is_left_behind(ollama: RealOllama) -> None:
     ollama.stop(signal.SIGKILL)
     assert psutil.wait_procs(runners, timeout=5)[1] == []
     ollama.start()
+
+
+def test_bench(state_home: Home, ollama: RealOllama) -> None:
+    """Bare prompts, whose length is put right by what Ollama counted of the warm-up; its cache finds nothing in them."""
+    asked = ["-P", "40", "-G", "6", "-r", "2", "--precision", "none", "--backend", "ollama", "--json"]
+    done = phasetop(state_home, ollama, "bench", "smollm2", *asked)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (point,) = found["points"]
+    assert found["server"]["kind"] == "ollama"
+    assert found["plan"]["api"] == "raw"
+    assert (point["prompt_tokens"], point["runs"]) == (40, 2)
+    assert point["cached"] in (0, None)
+    assert point["output_tokens"] <= 6

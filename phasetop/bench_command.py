@@ -1,0 +1,280 @@
+"""`phasetop bench`: start the collectors, drive the bench, print what it found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from phasetop import places
+from phasetop.bench_lane import Lane
+from phasetop.bench_plan import BenchPlan, read_plan
+from phasetop.bench_runner import Bench
+from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE, EXIT_USAGE, PhasetopError, UsageError
+from phasetop.headless import USAGE_CODES, Interrupts
+from phasetop.lifeline import Lifeline, Start, Target
+from phasetop.output import print_utf8, say, silence_stdout
+from phasetop.plan import ENGINE_SETTINGS, Plan, plan
+from phasetop.progress_line import ProgressLine
+from phasetop.visible import harmless
+
+POLL_S: Final = 0.03
+SWEEP_HZ: Final = 1.0
+"""With several engines the machine is looked at less often: each has a collector of its own."""
+_CONTEXT: Final = 4096
+_CONTEXT_STEP: Final = 256
+_FORMATS: Final = ("as_json", "as_csv", "as_md", "as_benchstat")
+
+
+class _NoWords:
+    """A stdin that a bench does not read."""
+
+    @staticmethod
+    def isatty() -> bool:
+        return True
+
+
+def bench(model: str | None, given: Mapping[str, Any]) -> int:
+    """Measure, and print; returns the exit status.
+
+    Args:
+        model: the MODEL argument.
+        given: the options by name.
+
+    Raises:
+        UsageError: they contradict each other.
+        PhasetopError: nothing can be started.
+    """
+    wanted = read_plan(given)
+    if sum(given.get(name) not in (None, False) for name in _FORMATS) > 1:
+        raise UsageError("--json, --csv, --md and --benchstat exclude each other")
+    if given.get("no_record") and given.get("record") is not None:
+        raise UsageError("--record and --no-record exclude each other")
+    base = plan(model, {**given, "tui": False}, _NoWords())
+    starts = list(_starts(base, wanted))
+    if len(starts) > 1 and (given.get("tui") or base.record is not None):
+        raise UsageError("--sweep has a session for each engine: no --tui, and a name, no path, after --record=")
+    if given.get("tui"):
+        from phasetop.run import has_terminal
+
+        if not has_terminal():
+            raise UsageError("--tui needs a terminal")
+    places.sweep_unfinished()
+    return _run(starts, base, wanted, given)
+
+
+def _starts(base: Plan, wanted: BenchPlan) -> Iterator[tuple[Start, dict[str, int | str]]]:
+    """What each lane's collector is started with, and the settings that tell it from others."""
+    start = replace(base.start, kind="bench", argv=["bench", *base.start.argv[1:]])
+    engine = dict(start.engine or {})
+    settings: dict[str, Any] = dict(engine.get("settings") or {})
+    need = -(-wanted.most_tokens // _CONTEXT_STEP) * _CONTEXT_STEP
+    if "context" not in settings:
+        settings["context"] = max(_CONTEXT, need) * wanted.most_parallel
+    if wanted.most_parallel > 1:
+        settings.setdefault("parallel", wanted.most_parallel)
+    target = start.target or Target()
+    if wanted.sweep is None:
+        yield replace(start, engine=None if target.url else {"file": engine.get("file"), "settings": settings}), {}
+        return
+    named = target.backend not in (None, "embedded") or target.url is not None or target.model is not None
+    if named:
+        raise UsageError("--sweep starts engines of its own: a .gguf file as MODEL, or none for the small model")
+    for value in wanted.sweep.values:
+        own = {wanted.sweep.name: value}
+        each = {"file": engine.get("file"), "settings": {**settings, **own}}
+        yield replace(start, target=Target("embedded"), engine=each), own
+
+
+def _run(
+    starts: Sequence[tuple[Start, dict[str, int | str]]], base: Plan, wanted: BenchPlan, given: Mapping[str, Any]
+) -> int:
+    lanes: list[Lane] = []
+    kept: list[str] = []
+    settings = base.settings
+    if wanted.sweep is not None:  # each engine was started with its own
+        settings = {name: value for name, value in settings.items() if name not in ENGINE_SETTINGS}
+    status: int | None = None
+    try:
+        with Interrupts() as interrupts:
+            for start, swept in starts:
+                lane = Lane(Lifeline(start, record=base.record), wanted, settings, swept)
+                lanes.append(lane)
+                if len(starts) > 1:  # one after the other: each measures how large a batch it can take
+                    lane.lifeline.set(sample_hz=SWEEP_HZ)
+                    status = _wait_ready(lane, interrupts)
+                    if status is not None:
+                        break
+            work = Bench(lanes, wanted)
+            if status is not None:
+                work.interrupt()
+            elif given.get("tui"):
+                status = _view(work, base)
+            else:
+                status = _drive(work, interrupts)
+            if any(lane.samples for lane in lanes) and not given.get("no_record"):
+                kept = [name for lane in lanes if (name := _keep(lane, base.keep_as)) is not None]
+    finally:
+        for lane in lanes:
+            lane.lifeline.close()
+    return _print(work, kept, given, status)
+
+
+def _wait_ready(lane: Lane, interrupts: Interrupts) -> int | None:
+    """Until its engine is loaded (or will not be); a status where a signal decided it."""
+    while not lane.lifeline.follower.ended and lane.state[0] not in ("ready", "gone"):
+        lane.lifeline.follower.poll()
+        if interrupts.count or interrupts.status is not None:
+            return EXIT_INTERRUPTED if interrupts.status is None else interrupts.status
+        time.sleep(POLL_S)
+    return None
+
+
+def _drive(work: Bench, interrupts: Interrupts) -> int | None:
+    """Until it is over; a status where a signal decided it."""
+    from phasetop import priority
+
+    priority.step_back(priority.DRAWING)  # the collectors run already: they must not inherit it
+    line = ProgressLine()
+    told = 0
+    try:
+        while work.advance():
+            came = [lane.lifeline.follower.poll() for lane in work.lanes]
+            told = _tell_found(work.lanes[0], told)
+            if interrupts.count or interrupts.status is not None:
+                work.interrupt()
+                return EXIT_INTERRUPTED if interrupts.status is None else interrupts.status
+            line.draw(_progress(work))
+            if not any(came):
+                time.sleep(POLL_S)
+    finally:
+        line.clear()
+    return None
+
+
+def _progress(work: Bench) -> str:
+    done, asked = work.progress()
+    minutes, seconds = divmod(int(work.took_s), 60)
+    many = f" · {done} of {asked} repeats" if asked else ""
+    more = " · and on until the intervals are narrow" if asked and done >= asked else ""
+    return f"bench    {work.now}{many}{more} · {minutes}:{seconds:02d}"
+
+
+def _tell_found(lane: Lane, told: int) -> int:
+    """Which server was taken, where none was named."""
+    notices = lane.session.notices.items
+    for notice in notices[told:]:
+        if notice.code == "found" and isinstance(notice.text, str):
+            say(notice.text)
+    return len(notices)
+
+
+def _view(work: Bench, base: Plan) -> int | None:
+    """The live view over it; it stays until it is left."""
+    from phasetop.live import Driven, serves_here, watch_view
+
+    status = watch_view(Driven(work.lanes[0].lifeline, work.advance), base.display, "bench", here=serves_here(base))
+    if work.stopped is None:
+        work.interrupt()
+        return EXIT_INTERRUPTED
+    return status or None
+
+
+def _keep(lane: Lane, name: str | None) -> str | None:
+    """Keep the session; what it is called."""
+    model = next((m.name for versions in lane.session.models.values() if (m := versions.at()) and m.name), None)
+    swept = "".join(f"-{key}-{value}" for key, value in lane.swept.items())
+    try:
+        lane.lifeline.keep(f"{name or f'{places.recording_stem(model)}-bench'}{swept}")
+    except PhasetopError as error:
+        say(str(error))
+        return None
+    return lane.lifeline.kept_as
+
+
+def _print(work: Bench, kept: Sequence[str], given: Mapping[str, Any], status: int | None) -> int:
+    failed = _failure(work)
+    if failed is not None:
+        code, text = failed
+        say(text)
+        if code == EXIT_USAGE or given.get("as_json") is None:
+            return status if status is not None else code
+    from phasetop.bench_notices import notices_of
+    from phasetop.bench_points import points_of
+    from phasetop.bench_report import bench_object
+
+    points = points_of(work.lanes, work.plan.cells)
+    notices = notices_of(work.lanes, points, work.plan, work.stopped)
+    told = bench_object(work, points, notices, kept)
+    try:
+        for text in _texts(work, told, points, notices, kept, given):
+            print_utf8(text)
+    except BrokenPipeError:
+        silence_stdout()
+        return EXIT_PIPE
+    if not given.get("as_json") and given.get("as_json") is None and any(given.get(name) for name in _FORMATS):
+        for notice in notices:
+            say(notice.text)
+    if status is not None:
+        return status
+    return EXIT_OK if all(point.runs or point.cell in _unfit(work) for point in points) and failed is None else EXIT_FAILED
+
+
+def _unfit(work: Bench) -> set[Any]:
+    """Cells that no lane could take, as was said; a failure they are not."""
+    struck = {failure.cell for lane in work.lanes for failure in lane.failures}
+    return {cell for lane in work.lanes for cell in work.plan.cells if lane.why_not(cell) is not None} - struck
+
+
+def _failure(work: Bench) -> tuple[int, str] | None:
+    """(exit status, why) where nothing at all was measured, and nobody stopped it."""
+    if any(lane.samples for lane in work.lanes):
+        return None
+    if work.stopped == "interrupted":
+        return None
+    for lane in work.lanes:
+        for failure in reversed(lane.failures):
+            code = failure.end.error.code if failure.end is not None and failure.end.error is not None else None
+            return EXIT_USAGE if code in USAGE_CODES else EXIT_FAILED, failure.text
+    unfit = next((why for lane in work.lanes for cell in work.plan.cells if (why := lane.why_not(cell))), None)
+    if unfit is not None:
+        return EXIT_FAILED, f"nothing can be measured: {unfit}"
+    return EXIT_FAILED, "nothing was measured in the time that was given"
+
+
+def _texts(
+    work: Bench,
+    told: dict[str, Any],
+    points: Sequence[Any],
+    notices: Sequence[Any],
+    kept: Sequence[str],
+    given: Mapping[str, Any],
+) -> Iterator[str]:
+    if given.get("as_json") is not None:
+        from phasetop.report import to_json
+
+        yield to_json(told, compact=given["as_json"] == "compact")
+        return
+    if given.get("as_csv") or given.get("as_md") or given.get("as_benchstat"):
+        from phasetop.bench_formats import benchstat_lines, csv_text, md_lines
+
+        if given.get("as_csv"):
+            yield csv_text(told, points)
+        else:
+            yield from (md_lines if given.get("as_md") else benchstat_lines)(told, points)
+        return
+    from phasetop.bench_text import plots, text_lines
+
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size((80, 24)).columns
+    for line in text_lines(told, points, work.plan, notices, work.stopped, width=width if terminal else None):
+        yield harmless(line, newlines=False)
+    if kept:
+        yield harmless(f"{'kept':<9}as {', '.join(kept)}", newlines=False)
+    if given.get("with_plot", True):
+        yield from plots(points, width, colour=terminal and "NO_COLOR" not in os.environ)
