@@ -1,67 +1,36 @@
 """The charts page: how gaps are spread, how the rate falls with depth, the prefill by batches, the KV cache over time.
 
-plotext draws the points; axes, labels and colours are the view's own. It takes a tenth of a second to load, and so this
-module is imported when the page is opened.
+What they show is computed here; `chartdraw` draws them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, floor, log10
-from typing import Final, Literal
-
-import plotext
+from typing import Final
 
 from phasetop.counts import Kv
 from phasetop.figures import count, rate
+from phasetop.knobs import Values
 from phasetop.pace import GAP_LIMITS, step_of
 from phasetop.session import Run, Session
-from phasetop.tui.cells import Area, fit
+from phasetop.tui.cells import Area
+from phasetop.tui.chartdraw import Chart, Kind, Series, draw
 from phasetop.tui.frame import Frame
 from phasetop.tui.lanes import SECOND_NS, batches_of
 from phasetop.tui.pacing import beat
 from phasetop.tui.theme import GAP_ROLES, Role
+from phasetop.what_if import answer, own_of
 
 REFRESH_NS: Final = 2 * SECOND_NS
 """While a request runs the charts are drawn anew so often."""
 BOTH_FROM: Final = 100
 """Below so many columns there is one chart at a time."""
-GUTTER: Final = 8
 _BINS: Final = 40
 _POINTS: Final = 400
-Kind = Literal["dots", "line"]
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """Points of one colour."""
-
-    xs: tuple[float, ...]
-    ys: tuple[float, ...]
-    role: Role
-    kind: Kind
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """What one chart shows; without series ``why`` says why."""
-
-    title: str
-    note: str = ""
-    why: str = ""
-    x: tuple[float, float] = (0.0, 1.0)
-    y: tuple[float, float] = (0.0, 1.0)
-    x_labels: tuple[tuple[float, str], ...] = ()
-    y_labels: tuple[tuple[float, str], ...] = ()
-    series: tuple[Series, ...] = ()
-    bars: tuple[tuple[float, float, Role], ...] = ()  # middle, height, colour; all as wide as ``bar_width``
-    bar_width: float = 1.0
-    upright: tuple[tuple[float, Role], ...] = ()  # lines from top to bottom
-    level: float | None = None  # a line from left to right: a limit
 
 
 def paint(area: Area, frame: Frame, session: Session, first: int) -> None:
@@ -71,7 +40,7 @@ def paint(area: Area, frame: Frame, session: Session, first: int) -> None:
         area.line(1, 0, ("charts", "soft"), ("  —  no request yet", "faint"))
         return
     at = beat(frame.cursor, REFRESH_NS) if frame.running else frame.cursor
-    made = charts_of(run, at if at >= frame.measures.phases.start else frame.cursor, frame)
+    made = charts_of(run, at if at >= frame.measures.phases.start else frame.cursor, frame, ceiling_of(session, run, frame))
     if area.width < BOTH_FROM:
         n = first % len(made)
         draw(area.area(1, 0, area.width - 2 - 8, area.height - 1), made[n])
@@ -82,13 +51,31 @@ def paint(area: Area, frame: Frame, session: Session, first: int) -> None:
         draw(area.area(1 + n % 2 * (width + 4), n // 2 * (height + 1), width, height), chart)
 
 
-def charts_of(run: Run, at: int, frame: Frame) -> tuple[Chart, ...]:
+Ceiling = Callable[[int], float | None]
+"""Tokens in the context → tokens a second that the machine could decode at most; None: not known."""
+
+
+def ceiling_of(session: Session, run: Run, frame: Frame) -> Ceiling:
+    """The ceiling of a request's decode, by its own model and machine."""
+    assert frame.measures is not None
+    study = answer(own_of(session, run, frame.measures, frame.cursor), Values()).study
+    if study is None:
+        return lambda _: None
+
+    def per_s(depth: int) -> float | None:
+        step_s = study.subject.step(depth).seconds(study.machine)
+        return 1 / step_s if step_s else None
+
+    return per_s
+
+
+def charts_of(run: Run, at: int, frame: Frame, ceiling: Ceiling = lambda _: None) -> tuple[Chart, ...]:
     """The four charts of a request as of a moment."""
     assert frame.measures is not None
     lines, kv, prompt = run.tokens.index(at), frame.measures.kv, frame.measures.tokens.prompt
     return (
         gap_chart(tuple(gap for gap in run.tokens.gap_ns[:lines] if gap > 0)),
-        depth_chart(run, lines, prompt),
+        depth_chart(run, lines, prompt, ceiling),
         prefill_chart(run, at),
         kv_chart(run, at, lines, prompt, kv),
     )
@@ -131,8 +118,11 @@ def gap_chart(gaps_ns: tuple[int, ...]) -> Chart:
     )
 
 
-def depth_chart(run: Run, lines: int, prompt: int | None) -> Chart:
-    """The reply's rate over how many tokens are in the context: the mean over each of up to forty stretches."""
+def depth_chart(run: Run, lines: int, prompt: int | None, ceiling: Ceiling = lambda _: None) -> Chart:
+    """The reply's rate over how many tokens are in the context: the mean over each of up to forty stretches.
+
+    Above it the ceiling, where it is known and not so far up that the rate would lie on the axis.
+    """
     title = "decode rate over depth"
     tokens, begin = run.tokens, run.tokens.first
     if begin < 0 or lines - begin < 16:
@@ -147,20 +137,37 @@ def depth_chart(run: Run, lines: int, prompt: int | None) -> Chart:
             points.append((start + (tokens.count[a] + tokens.count[b]) / 2, made * 1e9 / took_ns))
     if not points:
         return Chart(title, why="all tokens came in one read")
-    top = _nice(max(y for _, y in points))
     low, high = float(start), float(start + tokens.count[lines - 1])
+    most = max(y for _, y in points)
+    limits = [] if prompt is None else _limits(ceiling, low, high)
+    shown = [(x, y) for x, y in limits if y <= _FAR * most]
+    top = _nice(max([most, *(y for _, y in shown)]))
+    note = ""
+    if prompt is None:
+        note = "; the prompt's length is not known"
+    elif limits:
+        note = f", ceiling {rate(limits[-1][1])}" + ("" if shown else ", far above")
     mean = (tokens.count[lines - 1] - tokens.count[begin]) * 1e9 / max(1, tokens.t[lines - 1] - tokens.t[begin])
     return Chart(
         title,
-        f"tok/s, mean {rate(mean)}" + ("" if prompt is not None else "; the prompt's length is not known"),
+        f"tok/s, mean {rate(mean)}{note}",
         x=(low, high),
         y=(0.0, top),
         x_labels=_ends(low, high, "tokens deep"),
         y_labels=_scale(top, lambda v: f"{v:,.0f}" if top >= 10 else f"{v:.1f}"),
-        series=(_series(points, "decode", "line"),),
+        series=(*((_series(shown, "faint", "line"),) if len(shown) > 1 else ()), _series(points, "decode", "line")),
     )
 
 
+def _limits(ceiling: Ceiling, low: float, high: float) -> list[tuple[float, float]]:
+    """The ceiling at some depths between two."""
+    depths = [round(low + (high - low) * i / _CEILING_POINTS) for i in range(_CEILING_POINTS + 1)]
+    return [(float(depth), per_s) for depth in depths if (per_s := ceiling(depth)) is not None]
+
+
+_CEILING_POINTS: Final = 16
+_FAR: Final = 6.0
+"""A ceiling so many times as high as the rate is told, and not drawn."""
 _TRUSTED_DEPTHS: Final = 2
 """How far beyond the prompt's length its fit is believed."""
 
@@ -276,124 +283,3 @@ def _series(points: Sequence[tuple[float, float]], role: Role, kind: Kind) -> Se
     step = max(1, ceil(len(points) / _POINTS))
     kept = [*points[::step], *points[-1:]] if step > 1 else points
     return Series(tuple(x for x, _ in kept), tuple(y for _, y in kept), role, kind)
-
-
-# ---- drawing
-
-
-def draw(area: Area, chart: Chart) -> None:
-    """One chart: title and note, labels at the left and below, the points between them."""
-    x = area.put(0, 0, chart.title, "soft")
-    if chart.why:
-        area.put(x + 3, 0, fit(f"—  {chart.why}", max(0, area.width - x - 3)), "faint")
-        return
-    area.put(x + 3, 0, fit(chart.note, max(0, area.width - x - 3)), "faint")
-    left, width, height = GUTTER, area.width - GUTTER, area.height - 3
-    if width < 10 or height < 3:
-        return
-    plot = area.area(left, 1, width, height)
-    for at, role in chart.upright:
-        for y in range(height):
-            plot.put(_cell(at, chart.x, width), y, "│", role)
-    if chart.level is not None:
-        plot.put(0, height - 1 - _cell(chart.level, chart.y, height), "·" * width, "faint")
-    if chart.bars:
-        _bars(plot, chart)
-    for series in chart.series:
-        rows = points(series.xs, series.ys, width, height, chart.x, chart.y, series.kind)
-        for y, row in enumerate(rows[:height]):
-            _over(plot, y, row[:width], series.role)
-    plot_base = area.area(left, 1 + height, width, 1)
-    plot_base.put(0, 0, "─" * width, "rule")
-    for value, text in chart.y_labels:
-        area.right(left - 1, 1 + height - 1 - _cell(value, chart.y, height), text, "faint")
-    end = -2
-    for value, text in chart.x_labels:
-        at = min(max(0, _cell(value, chart.x, width) - len(text) // 2), width - len(text))
-        if at > end + 1:
-            area.put(left + at, 2 + height, text, "faint")
-            end = at + len(text)
-
-
-def _bars(plot: Area, chart: Chart) -> None:
-    """Columns, each in its colour."""
-    heights = tuple(height for _, height, _ in chart.bars)
-    rows = columns(tuple(x for x, _, _ in chart.bars), heights, plot.width, plot.height, chart.x, chart.y)
-    roles: list[Role | None] = [None] * plot.width
-    for x, _, role in chart.bars:
-        first = _cell(x - chart.bar_width / 2, chart.x, plot.width)
-        last = _cell(x + chart.bar_width / 2, chart.x, plot.width)
-        for column in range(first, last + 1):
-            if roles[column] is None:
-                roles[column] = role
-    for y, row in enumerate(rows[: plot.height]):
-        for column, char in enumerate(row[: plot.width]):
-            its = roles[column]
-            if char not in " \u2800" and its is not None:  # columns of no height have a foot: leave it out
-                plot.put(column, y, char, its)
-
-
-def _over(plot: Area, y: int, row: str, role: Role) -> None:
-    """A row of points over what is there; where nothing is, nothing changes."""
-    for column, char in enumerate(row):
-        if char not in " \u2800":
-            plot.put(column, y, char, role)
-
-
-def _cell(value: float, axis: tuple[float, float], cells: int) -> int:
-    """The cell that a value falls into."""
-    low, high = axis
-    return min(cells - 1, max(0, int((value - low) / (high - low) * cells)))
-
-
-def _figure(width: int, height: int) -> object:
-    """Plotext's one figure, empty: without axes, frame, colours and ticks."""
-    plotext.terminal.limit(False, False)
-    figure = plotext.figure
-    figure.clear()
-    figure.plot_size(width, height)
-    figure.theme("colorless")
-    figure.axes(False)
-    return figure
-
-
-def _built(figure: object, x: tuple[float, float], y: tuple[float, float]) -> tuple[str, ...]:
-    for name, (low, high) in (("x", x), ("y", y)):
-        ruler = figure.ruler(name)  # type: ignore[attr-defined]
-        ruler.ticks([], [])
-        ruler.lim(low, high)
-    rows = str(figure.build().string(colorless=True)).split("\n")  # type: ignore[attr-defined]
-    figure.clear()  # type: ignore[attr-defined]
-    return tuple(rows)
-
-
-@lru_cache(16)
-def points(
-    xs: tuple[float, ...],
-    ys: tuple[float, ...],
-    width: int,
-    height: int,
-    x: tuple[float, float],
-    y: tuple[float, float],
-    kind: Kind,
-) -> tuple[str, ...]:
-    """Points, or the line through them, as rows of braille."""
-    figure = _figure(width, height)
-    signal = figure.signal(list(xs), list(ys), marker="braille")  # type: ignore[attr-defined]
-    figure.draw(signal.lines() if kind == "line" else signal)  # type: ignore[attr-defined]
-    return _built(figure, x, y)
-
-
-@lru_cache(8)
-def columns(
-    xs: tuple[float, ...],
-    heights: tuple[float, ...],
-    width: int,
-    height: int,
-    x: tuple[float, float],
-    y: tuple[float, float],
-) -> tuple[str, ...]:
-    """Columns standing on the axis, as rows of braille."""
-    figure = _figure(width, height)
-    figure.draw(figure.bar(list(xs), list(heights), width=1, marker="braille", _reset_ticks=False))  # type: ignore[attr-defined]
-    return _built(figure, x, y)

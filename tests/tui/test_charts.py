@@ -12,6 +12,7 @@ from phasetop.tui.frame import Frame, FrameMaker
 from phasetop.tui.layout import layout
 from phasetop.tui.theme import Look
 from phasetop.tui.view import View
+from tests.tui.cards import on_a_card, on_a_cpu
 from tests.tui.fabricate import MS, S, Turn, ask, opening, scripted, session_of
 
 SESSION = session_of(scripted("run", Turn(tokens=400, stall_at=300, prompt=2000, cached=200, batches=12)))
@@ -68,6 +69,35 @@ def test_the_rate_over_depth_is_tokens_over_time() -> None:
     assert line.ys[-1] == pytest.approx(50)
     assert line.xs[0] == pytest.approx(512 + 3.5, abs=2)
     assert line.xs[-1] == pytest.approx(512 + 198.5, abs=2)
+
+
+def test_the_ceiling_falls_with_depth_as_the_weights_and_the_cache_say() -> None:
+    """1,008 GB/s over 4.617 GB of weights and 131,072 B of cache a token (8 heads of 128, K and V of 32 layers, f16)."""
+    session = session_of(on_a_card(Turn(tokens=400, prompt=6000, gap_ms=8.3)))
+    frame = frame_of(session, session.last_t, (120, 36))
+    ceiling = charts.ceiling_of(session, session.runs[0], frame)
+    chart = charts.charts_of(session.runs[0], session.last_t, frame, ceiling)[1]
+    limit, decode = chart.series
+    assert (limit.role, decode.role) == ("faint", "decode")
+    for x, y in zip(limit.xs, limit.ys, strict=True):
+        assert y == pytest.approx(1008e9 / (4_617_396_480 + 131_072 * x), rel=1e-3)
+    assert limit.ys[0] > limit.ys[-1] > max(decode.ys)
+    assert max(limit.ys) <= chart.y[1]
+    assert "ceiling 184.7" in chart.note
+
+
+def test_a_ceiling_far_above_or_unknown_is_not_drawn() -> None:
+    slow = session_of(on_a_card(Turn(tokens=60, gap_ms=100)))
+    frame = frame_of(slow, slow.last_t, (120, 36))
+    chart = charts.charts_of(slow.runs[0], slow.last_t, frame, charts.ceiling_of(slow, slow.runs[0], frame))[1]
+    assert len(chart.series) == 1
+    assert "far above" in chart.note
+    assert chart.y[1] < 50
+    no_peak = session_of(on_a_cpu(Turn(tokens=60, gap_ms=100), peak=None))
+    frame = frame_of(no_peak, no_peak.last_t, (120, 36))
+    ceiling = charts.ceiling_of(no_peak, no_peak.runs[0], frame)
+    assert ceiling(100) is None
+    assert len(charts.charts_of(no_peak.runs[0], no_peak.last_t, frame, ceiling)[1].series) == 1
 
 
 def test_the_fit_of_the_prefill_finds_what_made_it() -> None:
