@@ -15,6 +15,7 @@ from phasetop.tui.choices import Choices
 from phasetop.tui.lineedit import LineEdit
 from phasetop.tui.source import Lifeline, Source
 from phasetop.tui.view import AskLine
+from phasetop.tui.writing import Writing
 
 KEY_NEEDED: Final = "key-needed"
 KEY_HINT: Final = "the server wants an API key: a types it, enter sends it"
@@ -23,7 +24,7 @@ LABEL_CELLS: Final = 6
 """Before the text: a margin, ``ask`` or ``key``, a blank and the caret's line."""
 
 
-class Asking(Choices):
+class Asking(Choices, Writing):
     """The keys of the ask line; see `Choices` for what is shared."""
 
     def __init__(
@@ -132,19 +133,6 @@ class Asking(Choices):
         if run is not None:
             lifeline.again(run.r, cache=True)
         self._newest()
-
-    def do_editor(self) -> None:
-        """Write the prompt in an editor."""
-        if self._edit is None or self.keying:
-            return
-        try:
-            text = self._edit(self.line.text)
-        except PhasetopError as error:
-            self.say(str(error))
-            return
-        self.line.text, self.line.caret = "", 0
-        self.line.insert(text)
-        self.asking = True
 
     def do_again(self) -> None:
         """Ask what was asked last once more."""

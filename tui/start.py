@@ -15,6 +15,7 @@ from phasetop.tui.keys import Screen, When, lookup
 from phasetop.tui.lineedit import LineEdit
 from phasetop.tui.source import Lifeline, Source
 from phasetop.tui.view import AskLine
+from phasetop.tui.writing import Writing
 
 TWICE_S: Final = 3.0
 
@@ -98,7 +99,7 @@ class StartPicture(Struct, frozen=True):
         return self.offers[self.chosen] if 0 <= self.chosen < len(self.offers) else None
 
 
-class StartControls:
+class StartControls(Writing):
     """Obeys keys on the start screen.
 
     Args:
@@ -275,19 +276,6 @@ class StartControls:
     def do_leave(self) -> None:
         """Keys go to the screen again; what was typed stays."""
         self.asking = False
-
-    def do_editor(self) -> None:
-        """Write the prompt in an editor."""
-        if self._edit is None:
-            return
-        try:
-            text = self._edit(self.line.text)
-        except PhasetopError as error:
-            self.say(str(error))
-            return
-        self.line.text, self.line.caret = "", 0
-        self.line.insert(text)
-        self.asking = True
 
     def do_help(self) -> None:
         """The keys."""

@@ -144,6 +144,23 @@ def test_the_editor_has_the_terminal_while_it_runs(tmp_path: Path) -> None:
         assert given_back(view)
 
 
+def test_a_signal_is_obeyed_while_the_editor_is_open(tmp_path: Path) -> None:
+    script = tmp_path / "editor"
+    script.write_text(f"#!{sys.executable}\nimport os, time\nprint('EDITOR', os.getpid(), flush=True)\ntime.sleep(300)\n")
+    script.chmod(0o700)
+    with start("--tokens", "4000", env=environ(EDITOR=str(script))) as view:
+        view.until_shown("DECODE")
+        view.send("awhy\x05")
+        view.until(lambda: re.search(r"EDITOR \d+", view.text) is not None)
+        found = re.search(r"EDITOR (\d+)", view.text)
+        assert found is not None
+        view.signal(signal.SIGTERM)
+        assert view.wait() == 143
+        assert given_back(view)
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(found[1]), 0)
+
+
 def test_over_ssh_256_colours_half_the_frames_and_a_clock_of_seconds() -> None:
     with start("--tokens", "2000", env=environ(SSH_CONNECTION="10.0.0.1 1 10.0.0.2 22")) as view:
         view.until_shown("DECODE")

@@ -21,6 +21,7 @@ VISION = {  # Machado, Oliveira, Fernandes 2009, severity 1.0, on linear RGB
     "normal": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     "deutan": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
     "protan": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
 }
 
 
@@ -106,14 +107,70 @@ def delta(one: str, other: str, vision: str) -> float:
     return sqrt(dl * dl + dc * dc + big_h * big_h + rt * dc * big_h)
 
 
-@pytest.mark.parametrize("vision", VISION)
+RED_GREEN = ("normal", "deutan", "protan")
+
+
+@pytest.mark.parametrize("vision", RED_GREEN)
 @pytest.mark.parametrize(("name", "scale", "apart"), [("dark", GAPS, 10.5), ("light", GAPS, 10.0), ("dark 256", GAPS, 8.5)])
 def test_neighbouring_steps_of_latency_can_be_told_apart(name: str, scale: list[Role], apart: float, vision: str) -> None:
     steps = [delta(VALUES[name](a), VALUES[name](b), vision) for a, b in itertools.pairwise(scale)]
     assert min(steps) >= apart
 
 
-@pytest.mark.parametrize("vision", VISION)
+@pytest.mark.parametrize(("name", "apart"), [("dark", 8.19), ("light", 5.0)])
+def test_without_blue_cones_the_steps_of_latency_are_still_apart(name: str, apart: float) -> None:
+    """On dark the least are steps 6 and 7, which a shape tells apart; on light 1 and 2, both fast."""
+    steps = [delta(VALUES[name](a), VALUES[name](b), "tritan") for a, b in itertools.pairwise(GAPS)]
+    assert min(steps) >= apart
+
+
+ANSI_NAMES = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
+ANSI = {  # the sixteen colours of terminals that are much used, as their sources have them
+    "xterm": (
+        *(["#000000", "#cd0000", "#00cd00", "#cdcd00", "#0000ee", "#cd00cd", "#00cdcd", "#e5e5e5"]),
+        *(["#7f7f7f", "#ff0000", "#00ff00", "#ffff00", "#5c5cff", "#ff00ff", "#00ffff", "#ffffff"]),
+    ),
+    "VGA": (
+        *(["#000000", "#aa0000", "#00aa00", "#aa5500", "#0000aa", "#aa00aa", "#00aaaa", "#aaaaaa"]),
+        *(["#555555", "#ff5555", "#55ff55", "#ffff55", "#5555ff", "#ff55ff", "#55ffff", "#ffffff"]),
+    ),
+    "Windows": (
+        *(["#0c0c0c", "#c50f1f", "#13a10e", "#c19c00", "#0037da", "#881798", "#3a96dd", "#cccccc"]),
+        *(["#767676", "#e74856", "#16c60c", "#f9f1a5", "#3b78ff", "#b4009e", "#61d6d6", "#f2f2f2"]),
+    ),
+}
+
+
+def sixteen(name: str, terminal: str, theme: str) -> str:
+    """One of the sixteen by its name; the default is the ink of the theme."""
+    if name == "default":
+        return "#e5e5e5" if theme == "dark" else "#000000"
+    bright = name.startswith("bright_")
+    return ANSI[terminal][ANSI_NAMES.index(name.removeprefix("bright_")) + 8 * bright]
+
+
+def ansi_of(role: Role, theme: str) -> str:
+    return ROLES[role].dark_16 if theme == "dark" else ROLES[role].light_16
+
+
+@pytest.mark.parametrize("terminal", ANSI)
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_with_sixteen_colours_phases_are_apart_and_steps_but_for_those_of_one_hue(theme: str, terminal: str) -> None:
+    """Steps 4 and 5, on light 6 and 7, have one hue: bold, reverse and the legend's numbers tell them apart."""
+    shown = {role: sixteen(ansi_of(role, theme), terminal, theme) for role in (*PHASES, *GAPS)}
+    # a stall is reversed, and what waits is grey like text: the accents are what must not be taken for one another
+    accents: list[Role] = ["load", "prefill", "decode", "stall"]
+    assert min(delta(shown[a], shown[b], "normal") for a, b in itertools.combinations(accents, 2)) >= 15.0
+    alike = {("gap4", "gap5"), ("gap6", "gap7")}
+    for one, other in itertools.pairwise(GAPS):
+        if (one, other) not in alike:
+            assert delta(shown[one], shown[other], "normal") >= 9.0, (one, other)
+    faster, slower = {ansi_of(role, theme) for role in GAPS[:2]}, {ansi_of(role, theme) for role in GAPS[3:]}
+    assert not faster & slower  # what is fast is never drawn as what is slow
+    assert ansi_of("gap3", theme) == "default"
+
+
+@pytest.mark.parametrize("vision", RED_GREEN)
 @pytest.mark.parametrize("name", ["dark", "light"])
 def test_neighbouring_probabilities_and_any_two_phases_can_be_told_apart(name: str, vision: str) -> None:
     value = VALUES[name]
