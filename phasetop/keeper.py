@@ -102,6 +102,10 @@ class Keeper:
         """Let Ollama fetch a model that it lacks (notice `not-installed`); the session goes on with it when it is there."""
         self._lifeline.get(model, "ollama")
 
+    def cancel_task(self, task: int) -> None:
+        """End a task: what is fetched; Ollama keeps what came of it for the next time."""
+        self._lifeline.cancel_task(task)
+
     def keep(self, name: str | None) -> str:
         """Keep the recording; returns what it is called. Raises `PhasetopError` when it cannot be kept."""
         session = self._lifeline.follower.session

@@ -18,7 +18,7 @@ from phasetop.faults import EXIT_HUNG_UP
 from phasetop.follow import Follower
 from phasetop.keeper import Keeper
 from phasetop.lifeline import Lifeline
-from phasetop.plan import Plan
+from phasetop.plan import Plan, Planned
 from phasetop.priority import step_back
 from phasetop.recorded_words import tell_of_recording
 from phasetop.recording import settle, why_it_ended
@@ -193,12 +193,12 @@ def run_view(lifeline: Lifeline, plan: Plan) -> int:
     return status
 
 
-def start_view(display: Display) -> int:
-    """The start screen, then the view of what was chosen there; returns the exit status."""
+def start_view(display: Display, planned: Planned) -> int:
+    """The start screen, then the view of what was chosen there, begun by its plan; returns the exit status."""
     from phasetop.starter import Starter
 
     places.sweep_unfinished()
-    starter = Starter(display)
+    starter = Starter(planned)
     status = EXIT_HUNG_UP
     try:
         from phasetop.tui.startapp import begin

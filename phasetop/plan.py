@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from phasetop.amounts import read_bandwidth, read_flops
 from phasetop.checks import check_file, check_key, check_settings, check_url, printable_url
@@ -113,6 +115,36 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
         keep_as=kept.keep_as,
         display=display_of(given),
     )
+
+
+_ELSEWHERE: Final = (
+    *("prompt", "prompt_file", "messages", "model_file", "served_model", "as_json", "plain", "tui"),
+    "backend",
+)
+"""What the start screen itself decides: what is run, what is asked, how it is shown."""
+
+
+Planned = Callable[[Target, list[str], dict[str, Any] | None], Plan]
+
+
+def begun_plan(settings: Mapping[str, Any]) -> Planned:
+    """Plans for what is begun on the start screen, with `run`'s settings: a function of the target, argv and engine.
+
+    Raises:
+        UsageError: the settings contradict each other, or a file of theirs cannot be read.
+    """
+    usual = {name: value for name, value in settings.items() if name not in _ELSEWHERE}
+    nothing = io.StringIO()
+    kinds = {
+        embedded: plan(None, {**usual, "backend": "embedded" if embedded else None}, nothing) for embedded in (True, False)
+    }
+
+    def planned(target: Target, argv: list[str], engine: dict[str, Any] | None) -> Plan:
+        base = kinds[engine is not None]
+        started = {**engine, "settings": (base.start.engine or {}).get("settings", {})} if engine is not None else None
+        return replace(base, start=replace(base.start, target=target, argv=argv, engine=started))
+
+    return planned
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:

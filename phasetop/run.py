@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from phasetop import places
-from phasetop.display import Display
+from phasetop.display import Display, display_of
 from phasetop.faults import EXIT_OK, UsageError
 from phasetop.lifeline import Lifeline
 from phasetop.output import print_utf8, say, tell
-from phasetop.plan import Plan, plan
+from phasetop.plan import Plan, begun_plan, plan
 from phasetop.session import Session
 
 __all__ = ["plan", "replay", "run"]
@@ -44,11 +48,21 @@ def run(wanted: Plan) -> int:
     return run_view(lifeline, wanted)
 
 
-def start(display: Display) -> int:
-    """The start screen; returns the exit status. The caller sees to it that there is a terminal."""
+def start(given: Mapping[str, Any], settings: Mapping[str, Any]) -> int:
+    """The start screen; returns the exit status. The caller sees to it that there is a terminal.
+
+    Args:
+        given: how the view looks, from the command line.
+        settings: the options of `run`, from the configuration and the environment: what is begun there has them.
+
+    Raises:
+        UsageError: the settings contradict each other.
+    """
     from phasetop.live import start_view
 
-    return start_view(display)
+    chosen, usual = display_of(given), display_of(settings)
+    looks = {name: getattr(usual, name) for name in Display.__struct_fields__ if getattr(chosen, name) is None}
+    return start_view(replace(chosen, **looks), begun_plan(settings))
 
 
 def replay(name: str, *, as_json: str | None, plain: bool, display: Display | None = None) -> int:

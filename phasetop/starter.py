@@ -8,7 +8,6 @@ from typing import Final
 from msgspec import Struct
 
 from phasetop import places, priority
-from phasetop.display import Display
 from phasetop.faults import PhasetopError
 from phasetop.keeper import Keeper
 from phasetop.lifeline import Lifeline, Start
@@ -16,7 +15,7 @@ from phasetop.live import LiveSource, Recorded, Watched
 from phasetop.nearby import LiveSession, Recording, live_sessions, recordings
 from phasetop.offers import Looked, Offer, looked_at, offers
 from phasetop.parts import last_part
-from phasetop.plan import Plan
+from phasetop.plan import Planned
 from phasetop.priority import step_back
 from phasetop.recording import load, settle, why_it_ended
 from phasetop.session import Session
@@ -35,10 +34,15 @@ class Begun(Struct, frozen=True):
 
 
 class Starter:
-    """Looks around with a collector of its own, which ends when something is begun."""
+    """Looks around with a collector of its own, which ends when something is begun.
 
-    def __init__(self, display: Display) -> None:
-        self._display = display
+    Args:
+        planned: the plan of a run, by its target, argv and engine.
+
+    """
+
+    def __init__(self, planned: Planned) -> None:
+        self._planned = planned
         self._lifeline = Lifeline(Start(target=None, argv=["start"], kind="observe"))
         self._looking = {self._lifeline.discover()}
         self._fetching: int | None = None
@@ -111,9 +115,9 @@ class Starter:
         if offer.path is not None:
             begun = self._open(offer)
         else:
-            start = Start(target=offer.target, argv=["run", offer.name], engine=offer.engine)
-            plan = Plan(start=start, api="chat", display=self._display)
-            self.run = Lifeline(start)
+            assert offer.target is not None
+            plan = self._planned(offer.target, ["run", offer.name], offer.engine)
+            self.run = Lifeline(plan.start, record=plan.record, keep_as=plan.keep_as)
             step_back(priority.DRAWING)  # after its collector was started, which inherits the priority
             keeper = Keeper(self.run, plan)
             if prompt:

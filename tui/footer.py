@@ -24,6 +24,8 @@ def situation(frame: Frame) -> frozenset[When]:
         cases.add("steering")
         if frame.running and frame.r is not None and not is_open(view):
             cases.add("running")
+        elif frame.task is not None and not is_open(view):
+            cases.add("fetching")
         if frame.r is not None:
             cases.add("asked")
         if view.kept is None and frame.recorded:

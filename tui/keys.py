@@ -14,6 +14,7 @@ Screen = Literal["live", "ask", "search", "page", "roofline", "start"]
 When = Literal[
     "always",
     "running",
+    "fetching",
     "steering",
     "failed",
     "behind",
@@ -64,6 +65,7 @@ LIVE: Final = (
     Key(("space",), "space", "go on", "freeze", "", "frozen", 10),
     Key(("escape",), "esc", "close", "close", "close what is open", "open", 12),
     Key(("escape",), "esc", "cancel", "escape", "leave, or end the reply", "running", 12),
+    Key(("escape",), "esc", "end the pull", "end_task", "", "fetching", 9),
     Key(("a", "enter"), "a", "ask", "ask", "ask the next turn; or enter", "steering", 14),
     Key(("R",), "R", "again", "again", "the same prompt again", "asked", 28),
     Key(("alt+shift+r",), "alt-R", "", "afresh", "again, without its cache", "asked"),

@@ -90,6 +90,13 @@ class Lacking(Asking):
         self._pull = _Pull(lack.model, max(lack.t, session.last_t), failed)
         self._lifeline.pull(lack.model)
 
+    def do_end_task(self) -> None:
+        """End what is fetched."""
+        task = self.shown.task if self.shown is not None else None
+        if self._lifeline is not None and task is not None:
+            self._lifeline.cancel_task(task.task)
+            self.say(clean(f"ending: {task.title or 'what is fetched'}"))
+
     def pulled(self) -> None:
         """Time went on: ask again as soon as the model is there; say why it did not come.
 
@@ -106,6 +113,8 @@ class Lacking(Asking):
         task = pull_since(session, asked.t - 1)
         if refused is not None or (task is not None and task.state in ("failed", "cancelled")):
             why = refused.why if refused is not None else task.why if task is not None else None
+            if why is None and task is not None and task.state == "cancelled":
+                why = f"the pull of {asked.model} was ended; what came of it is kept for the next time"
             self._pull = None
             self.say(clean(why or f"{asked.model} did not come"))
         elif ready_since(session, asked.t):

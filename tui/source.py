@@ -93,6 +93,10 @@ class Lifeline(Protocol):
         """Let Ollama fetch a model that it lacks; the session goes on with it when it is there."""
         ...
 
+    def cancel_task(self, task: int) -> None:
+        """End a task that is no request: what is fetched."""
+        ...
+
     def keep(self, name: str | None) -> str:
         """Keep the recording and return its name or path.
 

@@ -71,9 +71,16 @@ def phasetop(context: click.Context, /, debug: bool, **given: Any) -> None:
         if not running.has_terminal():
             click.echo(context.get_help())
             return
-        from phasetop.display import display_of
+        context.exit(running.start(given, _settings_of_run(context)))
 
-        context.exit(running.start(display_of(given)))
+
+def _settings_of_run(context: click.Context) -> dict[str, Any]:
+    """The options that a bare `phasetop run` has: by the configuration, the environment, and defaults."""
+    command = phasetop.get_command(context, "run")
+    assert command is not None
+    defaults = (context.default_map or {}).get("run")
+    with command.make_context("run", [], parent=context, default_map=defaults) as made:
+        return dict(made.params)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ import pytest
 from phasetop.faults import UsageError
 from phasetop.lifeline import Target
 from phasetop.model_names import display_name, read_model_argument
-from phasetop.plan import plan
+from phasetop.plan import begun_plan, plan
 
 
 class Terminal(io.StringIO):
@@ -185,3 +185,22 @@ def test_record_takes_a_name_or_a_path() -> None:
     assert (read(record="").record, read(record="").keep_as) == (None, "")
     assert read(record="morning").keep_as == "morning"
     assert read(record="./a.phasetop").record == Path("a.phasetop")
+
+
+def test_what_the_start_screen_begins_has_the_settings_of_run() -> None:
+    given = {"temperature": 0.2, "context": 4096, "system": "Be short.", "record": "", "redact": True, "prompt": "not this"}
+    planned = begun_plan({**given, "backend": "ollama", "plain": True, "api_key": "k"})
+    server = planned(Target("ollama", "http://127.0.0.1:11434", "llama3.1:8b"), ["run", "llama3.1:8b"], None)
+    assert server.settings == {"temperature": 0.2, "context": 4096}
+    assert server.messages == [{"role": "system", "content": "Be short."}]
+    assert (server.asks, server.plain, server.keep_as) == (False, False, "")
+    assert (server.start.redact, server.start.api_key, server.start.engine) == (True, "k", None)
+    assert server.start.target == Target("ollama", "http://127.0.0.1:11434", "llama3.1:8b")
+    own = planned(Target("embedded"), ["run", "SmolLM2-135M"], {"file": None, "settings": {}})
+    assert own.settings == {"temperature": 0.2}
+    assert own.start.engine == {"file": None, "settings": {"context": 4096}}
+
+
+def test_settings_that_contradict_each_other_are_refused_before_anything_is_begun() -> None:
+    with pytest.raises(UsageError, match="--think and --no-think"):
+        begun_plan({"think": "high", "no_think": True})

@@ -370,6 +370,16 @@ class Wire:
             self._source.append([*steps, ev.Task(t=now + 4 * S, task=1, state="ok")])
             self._source.append([ev.State(t=now + 4 * S + MS, v=0, s="ready")])
 
+    def cancel_task(self, task: int) -> None:
+        """It ends, and says so."""
+        self.said.append(("cancel_task", task))
+        if self._source is not None:
+            now = self._source.now()
+            self._source.forget_the_rest()
+            self._source.append(
+                [ev.Control(t=now, op="cancel", ok=True, task=task), ev.Task(t=now, task=task, state="cancelled")]
+            )
+
     def keep(self, name: str | None) -> str:
         """Keep it."""
         self.said.append(("keep", name))

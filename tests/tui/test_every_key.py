@@ -36,6 +36,7 @@ SHOWS: dict[str, tuple[tuple[str, ...], str]] = {
     "next": (("n",), "turn 1 begins"),
     "search": (("slash",), "without a capital, case does not matter"),
     "copy": (("y",), "copied the reply"),
+    "end_task": (("escape",), ""),  # test_lacking: only while something is fetched
     "pull": (("y",), ""),  # test_lacking: only where a model is lacking
     "move": (("left",), "i explains it"),
     "select": (("left", "shift+left"), "i explains it"),

@@ -21,7 +21,7 @@ NAMED = TYPED | {key.value for key in Keys} | set(REPLACED_KEYS.values()) | MODI
 @pytest.mark.parametrize("screen", TABLE)
 def test_no_key_has_two_meanings_in_one_situation(screen: Screen) -> None:
     exclusive = {frozenset(("frozen", "unfrozen")), frozenset(("open", "running")), frozenset(("narrow", "wide"))}
-    exclusive.add(frozenset(("lacking", "stocked")))
+    exclusive |= {frozenset(("lacking", "stocked")), frozenset(("open", "fetching")), frozenset(("running", "fetching"))}
     for one, other in itertools.combinations(TABLE[screen], 2):
         if set(one.names) & set(other.names):
             assert frozenset((one.when, other.when)) in exclusive

@@ -83,6 +83,39 @@ def test_a_command_that_is_refused_says_why() -> None:
     assert offered(desk) == OFFER
 
 
+def test_esc_ends_the_pull_and_it_is_offered_again() -> None:
+    async def scene() -> None:
+        stage = Stage.__new__(Stage)
+        script = failed()
+        stage.clock = [script.t + 2 * MS]
+        stage.source = Growing(script.sorted(), stage.clock)
+        stage.source.poll()
+        stage.wire = Wire(stage.source)
+        stage.app = ViewApp(stage.source, stage.wire, Options(hz=50), Look())
+        async with stage.app.run_test(size=(120, 36)):
+            await until_shown(stage, OFFER)
+            await press(stage, "y")
+            stage.clock[0] += 2 * S + 2 * MS
+            await until_shown(stage, "esc end the pull")
+            await press(stage, "escape")
+            assert stage.wire.said[-1] == ("cancel_task", 1)
+            await until_shown(stage, "ending: pull llama3.2:3b")
+            stage.clock[0] += S
+            await until_shown(stage, "was ended; what came of it is kept for the next time")
+            assert "esc end the pull" not in stage.app.text
+            stage.app.controls._message = None
+            await until_shown(stage, OFFER)
+            await press(stage, "q")
+
+    run(scene())
+
+
+def test_who_only_watches_ends_no_pull() -> None:
+    desk = desk_of(failed(), steers=False)
+    tell(desk, ev.Task(t=desk.clock[0], task=1, state="run", title="pull x"))
+    assert desk.press("escape").wire.said == []
+
+
 def test_without_a_request_it_is_only_pulled() -> None:
     script = opening()
     about = {"model": "llama3.2:3b", "closest": []}
