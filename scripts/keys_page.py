@@ -25,12 +25,14 @@ TITLES: Final = {
     "ask": ("In the ask line", "Where a prompt is typed."),
     "search": ("In the search line", "Opened with `/`."),
     "page": ("On a page over the view", "Help, notices, turns, explanations, charts."),
+    "roofline": ("On the roofline screen", "Opened with `r`: what the request would take, had something been different."),
     "start": ("On the start screen", "`phasetop` alone."),
 }
 """Screen → its title and a sentence; one that is not here has its own name."""
 WHEN: Final = {
     "always": "",
     "running": "a reply runs",
+    "fetching": "something is fetched",
     "steering": "one's own run",
     "failed": "the request failed",
     "behind": "the newest text is out of sight",
