@@ -34,10 +34,21 @@ def frequency_mhz(root: Path = Path("/")) -> float | None:
     return round(sum(found) / len(found) / 1000, 1) if found else None
 
 
-def thermal_throttled_ns(root: Path = Path("/")) -> int | None:
-    """How long the hottest package was held back by its heat so far (Intel, thermal_throttle)."""
-    files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/package_throttle_total_time_ms")
-    found = [value for file in files if (value := _number(file)) is not None]
+def thermal_files(root: Path = Path("/")) -> list[Path]:
+    """Where each package's time held back by heat is counted (Intel, thermal_throttle): the file of its first core."""
+    found: dict[str, Path] = {}
+    folders = (root / "sys/devices/system/cpu").glob("cpu[0-9]*")
+    for folder in sorted(folders, key=lambda folder: int(folder.name[3:])):
+        file = folder / "thermal_throttle/package_throttle_total_time_ms"
+        package = _text(folder / "topology/physical_package_id") or folder.name
+        if package not in found and _number(file) is not None:
+            found[package] = file
+    return list(found.values())
+
+
+def thermal_throttled_ns(root: Path = Path("/"), files: Sequence[Path] | None = None) -> int | None:
+    """How long the hottest package was held back by its heat so far; None where nobody counts that."""
+    found = [value for file in (thermal_files(root) if files is None else files) if (value := _number(file)) is not None]
     return max(found) * 1_000_000 if found else None
 
 

@@ -20,6 +20,7 @@ from phasetop.backends.host_counters import (
     file_rss_bytes,
     frequency_mhz,
     swapped_in_bytes,
+    thermal_files,
     thermal_throttled_ns,
 )
 
@@ -45,9 +46,12 @@ def often(root: Path = Path("/")) -> list[Reading]:
     """Counters whose growth over a phase is told."""
     rapl = Rapl.find(root)
     swap = None if swapped_in_bytes(root) is not None else "the system does not count what it swaps"
+    hot = thermal_files(root)
+    cool = None if hot else "heat's throttling is not counted here (Intel's packages count it)"
     return [
         Reading("swap_in_bytes", "B", "sysfs", lambda: swapped_in_bytes(root), "counter", off=swap),
         Reading("energy_uj", "uJ", "RAPL", rapl.read, "counter", off=rapl.off),
+        Reading("thermal_throttled_ns", "ns", "sysfs", lambda: thermal_throttled_ns(root, hot), "counter", off=cool),
     ]
 
 
@@ -60,14 +64,12 @@ def throttling(limits: Limits) -> Reading | None:
 
 
 def seldom(root: Path = Path("/")) -> list[Reading]:
-    """Load, frequency, heat, and the cores one by one; what the machine does not tell is left out."""
+    """Load, frequency, and the cores one by one; what the machine does not tell is left out."""
     found = []
     if hasattr(os, "getloadavg"):
         found.append(Reading("load_1m", None, "psutil", lambda: os.getloadavg()[0]))
     if frequency_mhz(root) is not None:
         found.append(Reading("cpu_mhz", "MHz", "sysfs", lambda: frequency_mhz(root)))
-    if thermal_throttled_ns(root) is not None:
-        found.append(Reading("thermal_throttled_ns", "ns", "sysfs", lambda: thermal_throttled_ns(root), "counter"))
     cores = Cores()
     if 1 < cores.count <= MOST_CORES:
         found += [Reading("cpu_percent", "%", "psutil", cores.reader(i), part=f"core {i}") for i in range(cores.count)]

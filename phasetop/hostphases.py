@@ -30,6 +30,7 @@ class HostPhase(Struct, frozen=True):
     swap_in_bytes: int | None
     throttled_s: float | None
     energy_j: float | None
+    thermal_throttled_s: float | None = None
 
 
 class _Sums(Struct):
@@ -137,6 +138,17 @@ class _Where(Struct, frozen=True):
         """A counter's growth."""
         return None if samples is None else difference_over(samples, self.t0, self.t1, self.cursor)
 
+    def step_ns(self, samples: Samples | None) -> int:
+        """The span of the reading that the phase begins in; 0 where there is none."""
+        if samples is None:
+            return 0
+        i = bisect_right(samples.t, self.t0)
+        return samples.t[i] - samples.t0[i] if i < bisect_right(samples.t, self.cursor) else 0
+
+    def path(self, name: str) -> str:
+        """Where the reason of a figure's dash stands."""
+        return f"host.phases.{self.phase}.{name}"
+
     def explain(self, name: str, samples: Samples | None, value: float | None, absent: str) -> None:
         """Say why a figure is unknown, if it is."""
         if value is not None:
@@ -146,7 +158,7 @@ class _Where(Struct, frozen=True):
             info = samples.info.at(self.cursor)
             i = bisect_right(samples.t, min(self.t1, self.cursor)) - 1
             why = (info.off if info is not None else None) or samples.why.get(i) or "too few samples in the phase"
-        self.unknown[f"host.phases.{self.phase}.{name}"] = why
+        self.unknown[self.path(name)] = why
 
 
 def host_phases(
@@ -158,7 +170,7 @@ def host_phases(
         band = phases.band(name)
         if band is None:
             unknown[f"host.phases.{name}"] = f"there was no {name}" if phases.ns(name) == 0 else f"{name} is not told apart"
-            found[name] = HostPhase(None, None, None, None, None, None, None)
+            found[name] = HostPhase(None, None, None, None, None, None, None, None)
         else:
             found[name] = _one(_Where(session, run, cursor, name, band.t0, band.t1, unknown))
     return found
@@ -201,9 +213,18 @@ def _one(where: _Where) -> HostPhase:
     where.explain(
         "throttled_s", throttled_of, throttled, "throttling was not sampled" if quota else "no CPU quota is known here"
     )
+    hot_of = session.series("thermal_throttled_ns", cursor=cursor)
+    hot = where.counter(hot_of)
+    where.explain("thermal_throttled_s", hot_of, hot, "heat's throttling was not sampled")
     energy_of = session.series("energy_uj", cursor=cursor)
     energy = where.counter(energy_of)
-    where.explain("energy_j", energy_of, energy, "the CPU's energy was not measured")
+    step_ns = where.step_ns(energy_of)
+    if energy is not None and where.t1 - where.t0 < step_ns:
+        # Within one reading's span nobody knows when the energy was spent: the phase's share of it would be a guess.
+        where.unknown[where.path("energy_j")] = f"the phase is shorter than the counter's step, {step_ns / 1e6:.0f} ms"
+        energy = None
+    else:
+        where.explain("energy_j", energy_of, energy, "the CPU's energy was not measured")
     return HostPhase(
         cpu_percent=cpu,
         server_cpu_percent=None if server_cores is None else server_cores * 100,
@@ -212,6 +233,7 @@ def _one(where: _Where) -> HostPhase:
         swap_in_bytes=None if swap is None else round(swap),
         throttled_s=None if throttled is None else throttled / 1e9,
         energy_j=None if energy is None else energy / 1e6,
+        thermal_throttled_s=None if hot is None else hot / 1e9,
     )
 
 

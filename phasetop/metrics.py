@@ -177,7 +177,7 @@ def _flags(seen: Seen, found: Borders, tokens: TokenCounts, times: Latency, kv: 
 def _throttled(
     roofline: Roofline, phases: Phases, gpus: tuple[Gpu, ...], host: Mapping[HostPhaseName, HostPhase]
 ) -> list[Flag]:
-    """What was held back for a good part of a phase: the clocks of a GPU in use, or the server by its quota."""
+    """What was held back for a good part of a phase: a GPU's clocks, the CPU by its heat, the server by its quota."""
     used = {device.d for device in roofline.ran.gpus}
     flags = []
     for name in HOST_PHASES:
@@ -192,10 +192,13 @@ def _throttled(
             if share >= HELD_BACK:
                 text = f"the GPU's clocks were held back in {100 * share:.0f} % of {name}: {word}"
                 flags.append(Flag("throttle", text, band.t1))
-        stopped = host[name].throttled_s
-        share = stopped * 1e9 / (band.t1 - band.t0) if stopped is not None else 0.0
-        if share >= HELD_BACK:
-            flags.append(Flag("throttle", f"the CPU quota stopped the server for {stopped:.2f} s in {name}", band.t1))
+        for stopped, text in (
+            (host[name].throttled_s, "the CPU quota stopped the server for"),
+            (host[name].thermal_throttled_s if not roofline.ran.gpus else None, "heat held the CPU back for"),
+        ):
+            share = stopped * 1e9 / (band.t1 - band.t0) if stopped is not None and band.t1 > band.t0 else 0.0
+            if share >= HELD_BACK:
+                flags.append(Flag("throttle", f"{text} {stopped:.2f} s in {name}", band.t1))
     return flags
 
 

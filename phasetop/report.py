@@ -343,9 +343,18 @@ def _host(session: Session, figures: Measures) -> dict[str, Any]:
     }
 
 
+_HOST_DIGITS: Final = {
+    "cpu_percent": 1,
+    "server_cpu_percent": 1,
+    "throttled_s": 6,
+    "thermal_throttled_s": 6,
+    "energy_j": 3,
+}
+
+
 def _host_phase(phase: HostPhase) -> dict[str, Any]:
     found = _fields(phase)
-    for name, digits in {"cpu_percent": 1, "server_cpu_percent": 1, "throttled_s": 6, "energy_j": 3}.items():
+    for name, digits in _HOST_DIGITS.items():
         if found[name] is not None:
             found[name] = round(found[name], digits)
     return found

@@ -54,8 +54,10 @@ RULES: Final = (
     Rule("swapping", _BOTH, machine.swap),
     Rule("weights-on-disk", _BOTH, machine.disk),
     Rule("gpu-idle", _BOTH, machine.gpu_idle),
+    Rule("gpu-unseen", _BOTH, machine.gpu_unseen),
     Rule("partial-offload", _BOTH, machine.offload),
     Rule("gpu-throttled", _BOTH, machine.throttled),
+    Rule("cpu-throttled", _BOTH, machine.heat),
     Rule("cache-cannot-rewind", _BOTH, phases.rewind),
     # decode
     Rule("sampler-bound", _DECODE, phases.sampler),

@@ -34,6 +34,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
         phase_s: how long it took; new, cached: tokens of the prompt.
         threads: of the server; cpus: that it may use, by quota and affinity.
         throttled_share: of the phase in which the quota stopped the server.
+        thermal_share: of the phase in which heat held the CPU back.
+        unseen_claim: what is said to be on a GPU, where the driver sees no process of the server on any.
         server_cores, used_cores: what the server and the whole machine used.
         gpu_busy_percent: of the time; throttles: of the GPUs.
         gpu_layers, cpu_layers: where they run.
@@ -73,6 +75,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     cpus: float | None = None
     cpus_by: str = "quota"
     throttled_share: float | None = None
+    thermal_share: float | None = None
+    unseen_claim: str | None = None
     server_cores: float | None = None
     used_cores: float | None = None
     swap_in_bytes: int | None = None

@@ -19,6 +19,10 @@ LOADED: Final = 0.5
 FAULTS_PER_S: Final = 20.0
 """Pages that a server waits for; a disk brings each in 0.1 ms to 10."""
 MIB: Final = 1 << 20
+IDLE_CORES: Final = 0.8
+"""A server that waits for its GPU may spin on one core; one that uses so much while no GPU works computes on the CPU."""
+SEEN_S: Final = 2.0
+"""The driver's lists of processes are read once a second: what began just now may not be in them."""
 SWAPPED_PER_S: Final = 4 * MIB
 
 
@@ -117,6 +121,34 @@ def throttled(e: Evidence) -> Said:
     return f"GPU clocks: {worst.word}", f"{what}: the {worst.word} was active for {share(worst.share)} of it."
 
 
+def heat(e: Evidence) -> Said:
+    """The CPU's clocks are held down by its heat."""
+    if e.on_cpu is not True or e.thermal_share is None or e.thermal_share < CAPPED:
+        return None
+    return (
+        "the CPU's heat",
+        (
+            f"Heat held the CPU back for {share(min(1.0, e.thermal_share))} of {e.judged}: its clocks fall in long runs. "
+            "Better cooling, or fewer threads (-t), keep them."
+        ),
+    )
+
+
+def gpu_unseen(e: Evidence) -> Said:
+    """The server says that it computes on a GPU, and the driver sees nothing of it there."""
+    if e.unseen_claim is None or e.server_cores is None or e.server_cores < IDLE_CORES:
+        return None
+    if e.phase_s is None or e.phase_s < SEEN_S:
+        return None
+    return (
+        "the GPU is not used",
+        (
+            f"{e.unseen_claim} to be on a GPU, but the driver sees no process of the server on any, which uses "
+            f"{e.server_cores:.1f} CPU cores: the model runs on the CPU. Its log says why (no device, no library)."
+        ),
+    )
+
+
 def offload(e: Evidence) -> Said:
     """Some layers run on the CPU."""
     if not e.gpu_layers or not e.cpu_layers:
@@ -137,7 +169,7 @@ def gpu_idle(e: Evidence) -> Said:
     claimed = e.gpus > 0 and bool(e.gpu_layers) and not e.cpu_layers
     if not claimed or e.gpu_busy_percent is None or e.server_cores is None:
         return None
-    if e.gpu_busy_percent > 5 or e.server_cores < 0.8:
+    if e.gpu_busy_percent > 5 or e.server_cores < IDLE_CORES:
         return None
     return (
         "the GPU is idle",

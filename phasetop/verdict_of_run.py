@@ -73,6 +73,7 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
     early, late = _quarters(seen) if first else (None, None)
     layout = layout_of(session, run, cursor)
     throttled = host.throttled_s if host is not None else None
+    hot = host.thermal_throttled_s if host is not None else None
     percent = host.server_cpu_percent if host is not None else None
     used = host.cpu_percent if host is not None else None
     return Evidence(
@@ -105,6 +106,8 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
         cpus=cpus,
         cpus_by=cpus_by,
         throttled_share=throttled / phase_s if throttled is not None and phase_s else None,
+        thermal_share=hot / phase_s if hot is not None and phase_s and here else None,
+        unseen_claim=_unseen_claim(seen, measures, options) if here else None,
         server_cores=None if percent is None else percent / 100,
         used_cores=None if used is None else used / 100,
         swap_in_bytes=host.swap_in_bytes if host is not None and here else None,
@@ -125,6 +128,25 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
         why_no_mbu=_why(measures, "roofline.mbu_percent", NO_CARD),
         why_no_mfu=_why(measures, "roofline.mfu_percent", "no peak FLOP/s for this device"),
     )
+
+
+def _unseen_claim(seen: Seen, measures: Measures, options: dict[str, ev.Sourced]) -> str | None:
+    """What the server says to have on GPUs, where each GPU's driver tells who uses it, and the server is not among them.
+
+    An option that nobody set claims nothing: it only says what would be done where there is a GPU.
+    """
+    info = seen.run.info.at(seen.cursor)
+    gpus = [found for d, versions in seen.session.devices.items() if d and (found := versions.at(seen.cursor)) is not None]
+    if info is None or not gpus or any(gpu.used_by is None or info.v in gpu.used_by for gpu in gpus):
+        return None
+    percent = options.get("gpu_percent")
+    if percent is not None and isinstance(percent.value, int | float) and percent.value > 0:
+        return f"{percent.value:.0f} % of the model is said"
+    asked = options.get("gpu_layers")
+    if asked is not None and asked.source.partition(":")[0] in ("default", "assumed", "estimate"):
+        return None
+    layers = _gpu_layers(measures)
+    return f"{layers} layers are said" if layers else None
 
 
 def _load_s(measures: Measures, *, own: bool) -> float | None:

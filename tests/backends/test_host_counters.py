@@ -203,4 +203,4 @@ def test_a_run_tells_what_the_host_did(state_home: Home, metronome: Beat) -> Non
     assert cpus is not None
     assert cpus.value[0] == len(os.sched_getaffinity(0))
     off = {info.name for info in infos if info.off}
-    assert off <= {"energy_uj", "swap_in_bytes"}
+    assert off <= {"energy_uj", "swap_in_bytes", "thermal_throttled_ns"}

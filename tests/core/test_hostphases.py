@@ -103,6 +103,7 @@ SERIES: tuple[Line, ...] = (
     {"k": "series", "t": 1, "s": 5, "name": "throttled_ns", "type": "counter"},
     {"k": "series", "t": 1, "s": 6, "name": "energy_uj", "type": "counter"},
     {"k": "series", "t": 1, "s": 7, "v": 1, "name": "server_cpu_cores"},
+    {"k": "series", "t": 1, "s": 8, "name": "thermal_throttled_ns", "type": "counter"},
 )
 
 
@@ -112,7 +113,7 @@ def figures(build: Build, *lines: Line) -> Measures:
 
 
 def test_the_host_in_both_phases(session_of: Build) -> None:
-    counters = [{"3": 1.0 * n, "4": 4096.0 * n, "5": 1e7 * n, "6": 2e6 * n} for n in range(9)]
+    counters = [{"3": 1.0 * n, "4": 4096.0 * n, "5": 1e7 * n, "6": 2e6 * n, "8": 3e7 * n} for n in range(9)]
     gauges = [{"0": 1.0, "1": 0.5, "2": 1000.0, "7": 9.0}] * 3 + [{"0": 2.0, "1": 1.5, "2": 3000.0, "7": 9.0}] * 5
     ticks = [smp(0, 0, counters[0]), *(smp(100 * i, 100 * (i + 1), gauges[i] | counters[i + 1]) for i in range(8))]
     found = figures(session_of, *SERIES, *ticks[:1], *REQUEST, *ticks[1:])
@@ -121,7 +122,28 @@ def test_the_host_in_both_phases(session_of: Build) -> None:
     assert (decode.cpu_percent, decode.server_cpu_percent, decode.server_rss_bytes) == (200.0, 150.0, 3000)
     assert (prefill.major_faults, prefill.swap_in_bytes, prefill.throttled_s, prefill.energy_j) == (2, 8192, 0.02, 4.0)
     assert (decode.major_faults, decode.swap_in_bytes, decode.throttled_s, decode.energy_j) == (4, 16384, 0.04, 8.0)
+    assert (prefill.thermal_throttled_s, decode.thermal_throttled_s) == (0.06, 0.12)
     assert not any(path.startswith("host") for path in found.unknown)
+
+
+def test_a_phase_within_one_reading_of_the_energy_counter_has_none(session_of: Build) -> None:
+    """Read at 0, 350 and 700 ms: prefill (100 to 300) lies within one span, decode (300 to 700) does not."""
+    ticks = [smp(0, 0, {"6": 0.0}), smp(0, 350, {"6": 7e6}), smp(350, 700, {"6": 21e6}), smp(700, 1050, {"6": 21e6})]
+    here: Line = {"k": "server", "t": 0, "v": 0, "local": True}
+    found = figures(session_of, here, *SERIES, *ticks[:1], *REQUEST, *ticks[1:])
+    assert found.host["prefill"].energy_j is None
+    assert found.unknown["host.phases.prefill.energy_j"] == "the phase is shorter than the counter's step, 350 ms"
+    assert found.host["decode"].energy_j == pytest.approx(1 + 14)
+    assert found.energy.prefill_j is None
+    assert "shorter than the counter's step" in found.unknown["energy.prefill_j"]
+
+
+def test_a_cpu_that_heat_holds_back_is_told(session_of: Build) -> None:
+    ticks = [smp(100 * i, 100 * (i + 1), {"8": 6e7 * i}) for i in range(9)]
+    flags = [flag.text for flag in figures(session_of, *SERIES, *REQUEST, *ticks).flags if flag.code == "throttle"]
+    assert any("heat held the CPU back for 0.24 s in decode" in text for text in flags), flags
+    cool = [smp(100 * i, 100 * (i + 1), {"8": 1e6 * i}) for i in range(9)]
+    assert not [flag for flag in figures(session_of, *SERIES, *REQUEST, *cool).flags if flag.code == "throttle"]
 
 
 def test_cores_are_added_where_there_is_no_sum(session_of: Build) -> None:

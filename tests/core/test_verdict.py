@@ -83,6 +83,16 @@ SPEAKS: tuple[tuple[str, dict[str, Any], list[str]], ...] = (
         ["busy 0 % of the time", "8.0 CPU cores", "runs on the CPU"],
     ),
     (
+        "gpu-unseen",
+        {**CPU, "unseen_claim": "33 layers are said", "server_cores": 7.9, "phase_s": 3.0},
+        ["33 layers are said to be on a GPU", "sees no process", "7.9 CPU cores"],
+    ),
+    (
+        "cpu-throttled",
+        {**CPU, "on_cpu": True, "thermal_share": 0.4},
+        ["Heat held the CPU back for 40 % of decode"],
+    ),
+    (
         "partial-offload",
         {**GPU, "gpu_layers": 12, "cpu_layers": 21, "gpu_busy_percent": 14.0},
         ["21 of 33 layers run on the CPU", "14 % of the time"],
@@ -184,6 +194,10 @@ def test_a_rule_speaks(code: str, known: dict[str, Any], words: list[str]) -> No
         ("threads-over-quota", {**CPU, "threads": 4, "cpus": 3.0, "throttled_share": 0.01}),  # never felt
         ("threads-over-quota", {**GPU, "threads": 16, "cpus": 4.0}),  # a GPU does the work
         ("threads-over-quota", {**CPU, "threads": None, "throttled_share": 0.5}),
+        ("gpu-unseen", {**CPU, "unseen_claim": "33 layers are said", "server_cores": 0.3, "phase_s": 3.0}),
+        ("gpu-unseen", {**CPU, "unseen_claim": "33 layers are said", "server_cores": 8.0, "phase_s": 1.0}),
+        ("cpu-throttled", {**CPU, "thermal_share": 0.04}),
+        ("cpu-throttled", {**GPU, "thermal_share": 0.9}),  # a GPU does the work
         ("swapping", {**CPU, "swap_in_bytes": 4096}),
         ("weights-on-disk", {**CPU, "major_faults": 3}),
         (
@@ -256,6 +270,8 @@ ANY = st.builds(
     threads=_some(st.integers(0, 512)),
     cpus=_some(st.floats(0.05, 512, allow_nan=False)),
     throttled_share=_some(SHARES),
+    thermal_share=_some(SHARES),
+    unseen_claim=_some(st.just("33 layers are said")),
     server_cores=_some(st.floats(0, 512, allow_nan=False)),
     used_cores=_some(st.floats(0, 512, allow_nan=False)),
     swap_in_bytes=_some(st.integers(0, 2**45)),

@@ -143,3 +143,42 @@ def test_no_verdict_says_more_than_is_known(session_of: Build) -> None:
         assert said.code == "limit-unknown"
         assert "imit unknown: " in said.text
     assert pytest.approx(4.617e9, rel=1e-3) == READ
+
+
+ALL_ON_GPU = {"gpu_layers": {"value": 99, "from": "argv"}}
+NOBODY = {**CARD, "used_by": []}
+
+
+def busy(cores: float) -> list[dict[str, Any]]:
+    return sampled(9, "server_cpu_cores", cores, v=0)
+
+
+@pytest.mark.parametrize(
+    ("card", "options", "cores", "unseen"),
+    [
+        (NOBODY, ALL_ON_GPU, 7.9, True),
+        (NOBODY, {"gpu_percent": {"value": 100, "from": "server: /api/ps"}}, 7.9, True),
+        (CARD, ALL_ON_GPU, 7.9, False),  # the driver sees it
+        ({**CARD, "used_by": None}, ALL_ON_GPU, 7.9, False),  # the driver does not tell who uses it
+        (NOBODY, {"gpu_layers": {"value": -1, "from": "default"}}, 7.9, False),  # nobody claimed it
+        (NOBODY, {"gpu_layers": {"value": 0, "from": "argv"}}, 7.9, False),
+        (NOBODY, {"gpu_percent": {"value": 0, "from": "server: /api/ps"}}, 7.9, False),
+        (NOBODY, ALL_ON_GPU, 0.2, False),
+    ],
+)
+def test_a_gpu_that_is_claimed_and_not_used(
+    session_of: Build, monkeypatch: pytest.MonkeyPatch, card: Any, options: Any, cores: float, unseen: bool
+) -> None:
+    monkeypatch.setattr("phasetop.verdict_machine.SEEN_S", 0.5)  # the session's decode takes 0.74 s
+    said = judged(session_of, HOST, card, options=options, events=busy(cores))
+    assert (said.code == "gpu-unseen") == unseen, said
+    if unseen:
+        assert "7.9 CPU cores" in said.text
+        assert ("100 % of the model" if "gpu_percent" in options else "33 layers") in said.text
+
+
+def test_a_cpu_that_is_too_hot(session_of: Build) -> None:
+    events = sampled(0, "thermal_throttled_ns", lambda t: int(t * MS * 0.5), type="counter")
+    said = judged(session_of, CPU_GIVEN, events=events)
+    assert said.code == "cpu-throttled"
+    assert "50 % of decode" in said.text

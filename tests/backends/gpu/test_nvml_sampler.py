@@ -228,6 +228,28 @@ def test_a_run_tells_its_gpu(fake: FakeNvml, collect: Collect, metronome: Beat, 
     assert told["sources"]["gpus.phases.decode.sm_percent"] == "GPM"
 
 
+def test_a_phase_that_is_shorter_than_the_energy_counters_step_has_no_energy(
+    fake: FakeNvml, collect: Collect, metronome: Beat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.set({"power.mw": 350000})
+    for name in ("LD_LIBRARY_PATH", "FAKE_NVML"):
+        monkeypatch.setenv(name, fake.env[name])
+    one = collect(metronome(rate=50, tokens=40, prefill_ms=0, prompt=40).url)
+    one.until(lambda session: values(session, "energy_uj"))
+    run = one.ended(one.ask())
+    one.lifeline.close()
+    told = json.loads(to_json(request_object(one.session, run, kept_as=None), compact=True))
+    (gpu,) = told["gpus"]
+    if told["phases"]["prefill_s"] >= 0.1:
+        pytest.skip("this machine is too busy for a prefill under 0.1 s")
+    assert gpu["phases"]["prefill"]["energy_j"] is None
+    why = told["unknown"].get("gpus.phases.prefill.energy_j") or told["unknown"]["gpus.phases.prefill"]
+    assert why in ("the phase is too short for the energy counter", "there was no prefill")
+    assert gpu["phases"]["decode"]["energy_j"] == pytest.approx(350 * told["phases"]["decode_s"], rel=0.3)
+    assert told["energy"]["prefill_j"] is None
+    assert "energy.prefill_j" in told["unknown"]
+
+
 def test_nvidia_is_here(tmp_path: Path) -> None:
     assert not nvidia_is_here(tmp_path, {})
     (tmp_path / "etc").mkdir()
