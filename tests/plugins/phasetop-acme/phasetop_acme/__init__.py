@@ -1,0 +1,1 @@
+"""What phasetop needs to know of Acme servers and Acme GPUs."""
