@@ -7,7 +7,6 @@ order of deaths that leaves one behind. Nobody else on the viewer's side starts 
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
 import subprocess
@@ -26,6 +25,11 @@ from phasetop.events import valid
 from phasetop.faults import PhasetopError
 from phasetop.follow import Follower
 from phasetop.parts import SUFFIX, ZIPPED
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 COLLECTOR: Final = "phasetop.backends.collector"
 _F_SETPIPE_SZ: Final = 1031  # Linux; fcntl has the name from Python 3.10 on, macOS has none
@@ -73,10 +77,12 @@ class Lifeline:
             unless `keep` says. One that ends in ``.gz`` is compressed at the end.
 
     Raises:
-        PhasetopError: the given file exists or its folder does not, or no process can be started.
+        PhasetopError: the given file exists or its folder does not, no process can be started, or this is Windows.
     """
 
     def __init__(self, start: Start, *, record: Path | None = None, keep_as: str | None = None) -> None:
+        if fcntl is None:
+            raise PhasetopError("sessions need Linux, macOS or another POSIX system: on Windows, run phasetop in WSL")
         self.session_id = str(uuid.uuid4())
         self.kept: Path | None = None
         self.not_kept: str | None = None  # why, where keeping was asked for

@@ -276,15 +276,14 @@ def read_line(path: Path, where: tuple[int, int]) -> ev.AnyEvent | None:
     offset, size = where
     here: Path | None = path
     while here is not None:
-        fd = os.open(here, os.O_RDONLY)
-        try:
-            length = os.fstat(fd).st_size
+        with here.open("rb", buffering=0) as file:
+            length = os.fstat(file.fileno()).st_size
             if offset < length:
-                return ev.decode(os.pread(fd, size, offset))
-        except ev.BadLine:
-            return None
-        finally:
-            os.close(fd)
+                file.seek(offset)
+                try:
+                    return ev.decode(file.read(size))
+                except ev.BadLine:
+                    return None
         offset -= length
         here = next_part(here)
     return None

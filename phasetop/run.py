@@ -23,7 +23,7 @@ __all__ = ["plan", "replay", "run"]
 
 def has_terminal() -> bool:
     """Whether a live view can be drawn: stdin, stdout and stderr are terminals and TERM is usable."""
-    usable = os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    usable = os.name != "nt" and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
     return usable and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
