@@ -6,7 +6,8 @@ were recorded. So a replay can tell what its machine could measure. docs/doctor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -78,6 +79,11 @@ def checks_of(session: Session, cursor: int = LIVE) -> tuple[Check, ...]:
     found = {check.id: check for check in _derived(session, cursor)}
     for finding in session.findings.until(cursor):
         found[finding.name] = _said(session, finding, cursor)
+    steps = sum(notice.code == "clock-step" for notice in session.notices.until(cursor))
+    if steps:
+        before = found.get("clock")
+        text = f"the wall clock was set, or the machine slept, {steps} time{'s' if steps > 1 else ''} in this session"
+        found["clock"] = Check("clock", "limited", f"{before.text}; {text}" if before is not None else text)
     return tuple(found.values())
 
 
@@ -254,10 +260,6 @@ _GPU_BETTER: Final = {
     "sm_percent": "GPM counts busy SMs: Hopper and later, GeForce from Blackwell on",
     "memory_busy_percent": "it is a share of time, an upper bound: dram_percent is the bandwidth, where there is GPM",
 }
-_HOST_BETTER: Final = {
-    "energy_uj": None,
-    "cpu_cores_used": None,
-}
 
 
 def metrics_of(session: Session, cursor: int = LIVE) -> tuple[Metric, ...]:
@@ -314,3 +316,40 @@ def _series_metric(info: ev.Series, gpu: str | None) -> Metric:
         return Metric(name, source)
     counted = source.startswith("GPM")
     return Metric(name, source, None if counted else _GPU_BETTER.get(info.name))
+
+
+# ---- eight GPUs of one kind in one line
+
+
+def folded_checks(checks: Sequence[Check]) -> list[Check]:
+    """Neighbours among the GPUs that differ in nothing but their number as one: ``gpu-0…7``."""
+    found: list[Check] = []
+    first = ""
+    for check in checks:
+        last = found[-1] if found else None
+        alike = last is not None and _NUMBERED.fullmatch(check.id) and _NUMBERED.match(last.id)
+        if alike and last is not None and (last.state, last.text, last.todo) == (check.state, check.text, check.todo):
+            found[-1] = Check(f"{first}…{check.id.removeprefix('gpu-')}", *(last.state, last.text, last.todo))
+        else:
+            first = check.id
+            found.append(check)
+    return found
+
+
+_NUMBERED: Final = re.compile(r"gpu-(\d+)")
+
+
+def folded_metrics(metrics: Sequence[Metric]) -> list[Metric]:
+    """The figures of GPUs that all have them from the same source, for the same reason, as one: ``gpu-*.power_w``."""
+    gpus = {match[0] for metric in metrics if (match := _NUMBERED.match(metric.name))}
+    same: dict[tuple[str, str | None, str | None], set[str]] = {}
+    for metric in metrics:
+        gpu, _, rest = metric.name.partition(".")
+        same.setdefault((rest, metric.source, metric.why_not_better), set()).add(gpu)
+    found: dict[str, Metric] = {}
+    for metric in metrics:
+        gpu, _, rest = metric.name.partition(".")
+        whole = len(gpus) > 1 and same[rest, metric.source, metric.why_not_better] == gpus
+        name = f"gpu-*.{rest}" if whole else metric.name
+        found.setdefault(name, Metric(name, metric.source, metric.why_not_better, metric.value))
+    return list(found.values())

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from phasetop import __version__
-from phasetop.capabilities import Check, Metric, by_section
+from phasetop.capabilities import Check, Metric, by_section, folded_checks, folded_metrics
 from phasetop.doctor_text import summary
 from phasetop.session import Session
 from phasetop.visible import harmless
@@ -119,11 +119,13 @@ def _lines(checks: Sequence[Check], metrics: Sequence[Metric], redact: Redactor)
         yield ""
         yield f"## {title}"
         yield ""
-        yield from _table(("check", "state", "found", "what to do"), ((c.id, c.state, c.text, c.todo) for c in here), redact)
+        yield from _table(
+            ("check", "state", "found", "what to do"), ((c.id, c.state, c.text, c.todo) for c in folded_checks(here)), redact
+        )
     yield ""
     yield "## figures"
     yield ""
-    rows = ((metric.name, metric.source, metric.why_not_better) for metric in metrics)
+    rows = ((metric.name, metric.source, metric.why_not_better) for metric in folded_metrics(metrics))
     yield from _table(("figure", "source", "why from nothing better"), rows, redact)
 
 

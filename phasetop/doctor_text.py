@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
-from phasetop.capabilities import STATES, Check, Metric, by_section
+from phasetop.capabilities import STATES, Check, Metric, by_section, folded_checks, folded_metrics
 
 WIDTH: Final = 80
 MOST: Final = 110
@@ -21,7 +21,7 @@ def lines(checks: Sequence[Check], metrics: Sequence[Metric], width: int = WIDTH
     width = max(_LEAST + 24, min(width, MOST))
     for title, here in by_section(tuple(checks)):
         yield title
-        for check in here:
+        for check in folded_checks(here):
             yield from _check(check, width)
     yield from _figures(metrics, width)
     yield summary(checks)
@@ -35,8 +35,8 @@ def _check(check: Check, width: int) -> Iterator[str]:
 
 
 def _figures(metrics: Sequence[Metric], width: int) -> Iterator[str]:
-    """The list of figures; several of one source and reason share a line's text, not their names."""
     yield "figures, and where each is from"
+    metrics = folded_metrics(metrics)
     room = max((len(metric.name) for metric in metrics), default=0)
     for metric in metrics:
         why = metric.why_not_better

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from textwrap import wrap
 from typing import Final
 
-from phasetop.capabilities import Check, by_section, checks_of, metrics_of
+from phasetop.capabilities import Check, by_section, checks_of, folded_checks, folded_metrics, metrics_of
 from phasetop.session import Session
 from phasetop.tui.cells import Part
 from phasetop.tui.frame import Frame
@@ -30,10 +30,10 @@ def lines(session: Session, frame: Frame, width: int) -> list[tuple[Part, ...]]:
     checks = (*checks_of(session, frame.cursor), *(terminal_checks(facts) if facts is not None else ()))
     for title, here in by_section(checks):
         found += [(), ((title, "soft"),)]
-        for check in here:
+        for check in folded_checks(here):
             found += _check(check, width)
     found += [(), (("figures, and where each is from", "soft"),)]
-    for metric in metrics_of(session, frame.cursor):
+    for metric in folded_metrics(metrics_of(session, frame.cursor)):
         head: tuple[Part, ...] = ((f"  {metric.name:<{_NAME}}"[: _NAME + 2] + " ", "soft"),)
         told = metric.source or "—"
         why = f"  {metric.why_not_better}" if metric.why_not_better else ""

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from phasetop import events as ev
-from phasetop.capabilities import Check, Metric, by_section, checks_of, metrics_of, section_of
+from phasetop.capabilities import (
+    Check,
+    Metric,
+    by_section,
+    checks_of,
+    folded_checks,
+    folded_metrics,
+    metrics_of,
+    section_of,
+)
 from phasetop.session import Session
 
 GPM_NEEDS = "needs GPM: Hopper, or GeForce from Blackwell on"
@@ -185,3 +194,25 @@ def test_sections_are_in_order_and_hold_every_check() -> None:
     assert [title for title, _ in told] == ["servers", "GPUs", "counters", "machine"]
     assert sorted(name for _, names in told for name in names) == sorted(each.id for each in found)
     assert told[-1][1][-1] == "what nobody knows"
+
+
+def test_gpus_of_one_kind_share_a_line() -> None:
+    cards = [gpu(d, d - 1, uuid=f"GPU-{d}") for d in range(1, 9)]
+    counted = [series(10 * d, "dram_percent", "GPM", d) for d in range(1, 9)]
+    hot = series(99, "power_w", "NVML", 8, off="no permission")
+    it = session(*cards, *counted, *(series(10 * d + 1, "power_w", "NVML", d) for d in range(1, 8)), hot)
+    checks = folded_checks([each for each in checks_of(it) if each.id.startswith("gpu-")])
+    assert [each.id for each in checks] == ["gpu-0…6", "gpu-7"]
+    names = [each.name for each in folded_metrics(metrics_of(it))]
+    assert "gpu-*.dram_percent" in names
+    assert "gpu-7.power_w" in names
+    assert "gpu-*.power_w" not in names
+    one = session(gpu(), series(0, "dram_percent", "GPM"))
+    assert "gpu-0.dram_percent" in [each.name for each in folded_metrics(metrics_of(one))]
+
+
+def test_a_clock_that_stepped_in_this_session() -> None:
+    steps = [ev.Notice(t=5 + n, code="clock-step", level="warn", text="the clock moved") for n in range(2)]
+    it = session(ev.Finding(t=4, name="clock", state="ok", text="source tsc"), *steps)
+    assert check(it, "clock", 4).state == "ok"
+    assert check(it, "clock").text == "source tsc; the wall clock was set, or the machine slept, 2 times in this session"
