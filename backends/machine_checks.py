@@ -80,7 +80,7 @@ def heat(root: Path = Path("/")) -> Check | None:
     if held < 1_000_000_000:
         return Check("heat", "ok", "heat has not held the CPU back since the machine started")
     text = f"heat held the CPU back for {held / 1e9:,.0f} s since the machine started: its clocks fall in long runs"
-    return Check("heat", "limited", text, "clean its fans, or give it room; `i` on the machine pane shows a run's share")
+    return Check("heat", "limited", text, "clean its fans, or give it room; a run tells its share (thermal_throttled_s)")
 
 
 def processes(root: Path = Path("/")) -> Check | None:

@@ -64,7 +64,7 @@ class _Card:
 
 
 class NvmlSampler:
-    """A `gpu_vendors.GpuSampler`.
+    """A `gpu_vendors.GpuSampler`; ``check``: what the doctor calls its driver.
 
     Args:
         recorder: where the events go.
@@ -73,6 +73,8 @@ class NvmlSampler:
         backoff_s: the pause before the first new start.
 
     """
+
+    check: Final = "nvml"
 
     def __init__(
         self,
@@ -202,12 +204,16 @@ class NvmlSampler:
                 status = None  # in a call of the kernel's that cannot be interrupted: init will reap it
         if ended == "last" or self._stopping.is_set():
             return False
-        self.settled.set()
         if ended == "silent":
-            self._notice("gpu-silent", f"the GPU's driver said nothing for {self._silence_s:g} s: sampling is started again")
+            code, text = "gpu-silent", f"the GPU's driver said nothing for {self._silence_s:g} s: sampling is started again"
         else:
             how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
-            self._notice("gpu-sampler", f"the process that reads the GPU ended ({how}): it is started again")
+            code, text = "gpu-sampler", f"the process that reads the GPU ended ({how}): it is started again"
+        self._notice(code, text)
+        self._recorder.emit(
+            ev.Finding(t=self._recorder.now(), name="nvml", state="broken", text=text, todo=TODO["nvml-broken"])
+        )
+        self.settled.set()
         return True
 
     def _read(self, pipe: int) -> str:

@@ -38,12 +38,15 @@ class Samplers:
         self._host.set_hz(hz)
 
     def settle(self, limit_s: float) -> None:
-        """Wait until each GPU's driver has told what it has, or why it tells nothing; at most ``limit_s``."""
+        """Wait until each GPU's driver has told what it has, or why it tells nothing; one that does not is a finding."""
         end = time.monotonic() + limit_s
         for gpu in self._gpus:
             settled = getattr(gpu, "settled", None)  # another vendor's sampler may have none
-            if isinstance(settled, threading.Event):
-                settled.wait(max(0.0, end - time.monotonic()))
+            if isinstance(settled, threading.Event) and not settled.wait(max(0.0, end - time.monotonic())):
+                text, todo = f"the GPU's driver has not answered within {limit_s:g} s", "see what dmesg says of it"
+                name = str(getattr(gpu, "check", "gpu"))
+                t = self._recorder.now()
+                self._recorder.emit(ev.Finding(t=t, name=name, state="broken", text=text, todo=todo))
 
     def stop(self) -> None:
         """A last reading, and the end."""

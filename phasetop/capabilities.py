@@ -59,6 +59,9 @@ class Metric(Struct, frozen=True):
     value: float | None = None
 
 
+NO_GPU: Final = Check("gpu", "missing", "none that can be measured: models run on the CPU")
+
+
 def section_of(check_id: str) -> str:
     """The section of a check; one that nobody knows belongs to the machine."""
     name = "gpu" if check_id.startswith("gpu-") else check_id
@@ -79,6 +82,8 @@ def checks_of(session: Session, cursor: int = LIVE) -> tuple[Check, ...]:
     found = {check.id: check for check in _derived(session, cursor)}
     for finding in session.findings.until(cursor):
         found[finding.name] = _said(session, finding, cursor)
+    if "nvml" in found and found.get("gpu") == NO_GPU:  # there is one, or its driver: its own word counts
+        del found["gpu"]
     steps = sum(notice.code == "clock-step" for notice in session.notices.until(cursor))
     if steps:
         before = found.get("clock")
@@ -117,7 +122,7 @@ def _derived(session: Session, cursor: int) -> Iterator[Check]:
     for name, device in zip(gpu_names(gpus), gpus, strict=True):
         yield _gpu(session, name, device, cursor)
     if not gpus:
-        yield Check("gpu", "missing", "none that can be measured: models run on the CPU")
+        yield NO_GPU
     host = next((device for device in devices if device.d == 0), None)
     if host is not None:
         ceiling = bandwidth_of(host, None)

@@ -17,6 +17,8 @@ from phasetop import places
 from phasetop.backends import discover, gpu_checks, machine_checks, software_checks
 from phasetop.backends.cgroup import container_of
 from phasetop.backends.recorder import Recorder
+from phasetop.backends.samplers import Samplers
+from phasetop.capabilities import checks_of
 from phasetop.recording import load
 
 if TYPE_CHECKING:
@@ -299,3 +301,28 @@ def test_a_live_sessions_collector_looks_without_other_servers_models(
     names = {finding.name for finding in one.session.findings.items}
     assert {"ollama", "llama-server", "embedded", "clock", "swap", "disk", "python", "libraries"} <= names
     assert one.session.models == {}
+
+
+class Silent:
+    """A sampler whose driver hangs."""
+
+    check = "nvml"
+
+    def __init__(self) -> None:
+        self.settled = threading.Event()
+
+
+def test_a_driver_that_does_not_answer_is_broken_and_nobody_waits_for_ever(tmp_path: Path) -> None:
+    read, pipe = os.pipe()
+    recorder = Recorder(tmp_path / "s.phasetop", pipe)
+    recorder.open("s", [], "observe", ev.Host())
+    samplers = Samplers(recorder)
+    samplers._gpus = [Silent(), object()]  # type: ignore[list-item]
+    samplers.settle(0.01)
+    recorder.close("done")
+    os.close(read)
+    os.close(pipe)
+    checks = {check.id: check for check in checks_of(load(tmp_path / "s.phasetop"))}
+    assert checks["nvml"].state == "broken"
+    assert "has not answered within 0.01 s" in (checks["nvml"].text or "")
+    assert "gpu" not in checks  # there is one, whatever ails it

@@ -37,6 +37,7 @@ class Terminal:
         ground: what OSC 11 answers, ``r/g/b`` in hexadecimal; None: nothing.
         answers: False: a terminal that answers nothing at all.
         late_s: so long after a question its answer comes (while the terminal is pumped).
+        sync: it has synchronized output (mode 2026), and says so.
 
     """
 
@@ -49,7 +50,9 @@ class Terminal:
         ground: str | None = "0f0f/1414/1919",
         answers: bool = True,
         late_s: float = 0.0,
+        sync: bool = False,
     ) -> None:
+        self._sync = sync
         self._late_s = late_s
         self._to_come: list[tuple[float, bytes]] = []
         self.raw = bytearray()
@@ -172,6 +175,8 @@ class Terminal:
         for asked in _ASKED.findall(data):
             if asked.startswith(b"\x1b]11") and self._ground:
                 self._say(f"\x1b]11;rgb:{self._ground}\x1b\\".encode())
+            elif asked == b"\x1b[?2026$p" and self._sync:
+                self._say(b"\x1b[?2026;2$y")
             elif asked == b"\x1b[c":
                 self._say(b"\x1b[?62;22c")
             elif asked == b"\x1b[6n":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,9 @@ from phasetop.tui.terminal import Answer, Facts, parse_sync
 from phasetop.tui.terminalchecks import checks
 from phasetop.tui.theme import Look
 from tests.tui.fabricate import S
+from tests.tui.ptyterm import Terminal
 from tests.tui.test_view_app import Stage, press, run, until_shown
+from tests.tui.test_view_pty import environ
 
 DARK = (0.0, 0.0, 0.0)
 
@@ -99,3 +103,27 @@ def test_states_of_a_terminal(made: Facts, wanted: dict[str, str]) -> None:
 )
 def test_synchronized_output(answer: bytes, has: bool) -> None:
     assert parse_sync(answer) is has
+
+
+DOCTOR = [sys.executable, "-P", "-m", "phasetop", "doctor"]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"sync": True}, ["frames are shown whole", "dark; its own is kept"]),
+        ({"ground": None}, ["no synchronized output", "does not tell its ground"]),
+        ({"answers": False}, ["answers no questions"]),
+    ],
+)
+def test_at_a_terminal_it_is_asked_and_nothing_is_left_for_the_shell(
+    tmp_path: Path, how: dict[str, Any], words: list[str]
+) -> None:
+    env = environ(XDG_STATE_HOME=str(tmp_path), OLLAMA_HOST="http://127.0.0.1:9")
+    command = [sys.executable, str(Path(__file__).parent / "leftovers.py"), *DOCTOR]
+    with Terminal(command, size=(100, 80), env=env, **how) as terminal:
+        terminal.until_shown("STATUS 0 LEFT b''", 30)
+        text = " ".join(terminal.text.split())
+        assert "xterm-256color, 100×80" in text
+        for each in words:
+            assert each in text, each
