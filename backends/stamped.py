@@ -240,16 +240,23 @@ class _Network(httpcore.SyncBackend):
             options.append((socket.SOL_SOCKET, SO_TIMESTAMPNS, 1))
         return _Stream(super().connect_tcp(host, port, timeout, local_address, options), self._wire)
 
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.NetworkStream:
+        return _Stream(super().connect_unix_socket(path, timeout, socket_options), self._wire)
+
 
 class _Transport(httpx.HTTPTransport):
     """httpx has no parameter for a network backend: replace the pool, and keep httpx's mapping of errors."""
 
-    def __init__(self, wire: Wire, context: ssl.SSLContext | None, proxy: str | None) -> None:
+    def __init__(self, wire: Wire, context: ssl.SSLContext | None, proxy: str | None, uds: str | None) -> None:
         verify: ssl.SSLContext | bool = context if context is not None else False
         super().__init__(verify=verify)
         network = _Network(wire)
         if proxy is None:
-            self._pool = httpcore.ConnectionPool(ssl_context=context, network_backend=network, max_keepalive_connections=0)
+            self._pool = httpcore.ConnectionPool(
+                ssl_context=context, network_backend=network, max_keepalive_connections=0, uds=uds
+            )
             return
         via = _proxy(proxy, context)
         self._pool = httpcore.HTTPProxy(
@@ -268,7 +275,11 @@ def _proxy(url: str, context: ssl.SSLContext | None) -> httpx.Proxy:
 
 
 def stamped_client(
-    wire: Wire, context: ssl.SSLContext | None, headers: dict[str, str] | None = None, proxy: str | None = None
+    wire: Wire,
+    context: ssl.SSLContext | None,
+    headers: dict[str, str] | None = None,
+    proxy: str | None = None,
+    uds: str | None = None,
 ) -> httpx.Client:
     """A client for one generation: a fresh connection, stamped reads, no read timeout, no compression.
 
@@ -277,9 +288,10 @@ def stamped_client(
         context: for https; None where the URL is plain http (loading the certificates costs 20 ms).
         headers: sent with the request (the key among them).
         proxy: an http proxy's URL; None: none, whatever the environment says.
+        uds: a unix socket to dial instead of the URL's host (an ssh tunnel's mouth); its reads have no kernel stamps.
     """
     return httpx.Client(
-        transport=_Transport(wire, context, proxy),
+        transport=_Transport(wire, context, proxy, uds),
         trust_env=False,
         follow_redirects=False,
         timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
@@ -292,6 +304,7 @@ def plain_client(
     headers: dict[str, str] | None = None,
     timeout_s: float = 5.0,
     proxy: str | None = None,
+    uds: str | None = None,
 ) -> httpx.Client:
     """A client for questions beside a generation (props, tokenize, health): its own connections, a timeout."""
     return httpx.Client(
@@ -300,7 +313,9 @@ def plain_client(
         timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
         headers={"accept-encoding": "identity", **(headers or {})},
         transport=httpx.HTTPTransport(
-            verify=context if context is not None else False, proxy=None if proxy is None else _proxy(proxy, context)
+            verify=context if context is not None else False,
+            proxy=None if proxy is None else _proxy(proxy, context),
+            uds=uds if proxy is None else None,
         ),
     )
 
