@@ -38,11 +38,16 @@ _PARTING_S: Final = 8.0
 
 
 class Target(Struct, frozen=True):
-    """Whom to talk to; what is None the collector finds (EVENTS.md: `start`)."""
+    """Whom to talk to; what is None the collector finds (EVENTS.md: `start`).
+
+    ``ssh``: the machine that the server is on, as `phasetop.ssh.parse_address` reads it; the url is then as that machine
+    sees it.
+    """
 
     backend: str | None = None
     url: str | None = None
     model: str | None = None
+    ssh: str | None = None
 
 
 class Start(Struct, frozen=True):
@@ -419,4 +424,4 @@ class _Own(Follower):
 
 
 def _as_dict(target: Target) -> dict[str, Any]:
-    return {"backend": target.backend, "url": target.url, "model": target.model}
+    return {"backend": target.backend, "url": target.url, "model": target.model, "ssh": target.ssh}

@@ -19,6 +19,7 @@ from phasetop.faults import UsageError
 from phasetop.lifeline import Start, Target
 from phasetop.model_names import read_model_argument
 from phasetop.record_options import Record, record_of
+from phasetop.ssh_model import is_ssh, read_ssh_model
 
 ENGINE_SETTINGS: Final = ("context", "batch", "threads", "gpu_layers", "cache_type_k", "cache_type_v", "flash_attention")
 """Settings that are fixed when an engine starts."""
@@ -268,6 +269,8 @@ def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any], 
         if not Path(str(model)).expanduser().is_file():
             raise UsageError(f"-m {model}: no such file")
     what = read_model_argument(model)
+    if what.kind == "url" and is_ssh(what.text):
+        return _start_over_ssh(what.text, given)
     if what.kind == "url":
         check_url(what.text)
     if given.get("proxy") is not None:
@@ -285,10 +288,28 @@ def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any], 
     else:
         name = what.text or given.get("served_model")
         target, started = Target(backend, None, name), {"file": None, "settings": engine}
+    return _start_of(given, target, [_shown_model(what.kind, what.text)] if what.text else [], started)
+
+
+def _start_over_ssh(text: str, given: Mapping[str, Any]) -> Start:
+    """A server on another machine: its address there, or the model's name, and how ssh gets there."""
+    found, backend, name = read_ssh_model(text), given.get("backend"), given.get("served_model")
+    if backend == "embedded":
+        raise UsageError("--backend embedded runs here: ssh:// asks a server on the other machine")
+    if given.get("proxy") is not None:
+        raise UsageError("--proxy does not go with ssh://: a jump host (ProxyJump) stands in ssh's configuration")
+    if found.name is not None and name is not None:
+        raise UsageError(f"MODEL is given twice: {found.name} and --model {name}")
+    check_file(given.get("cacert"), "--cacert")
+    target = Target(backend, found.url, found.name or name, ssh=str(found.address))
+    return _start_of(given, target, [found.shown], None)
+
+
+def _start_of(given: Mapping[str, Any], target: Target, shown: list[str], engine: dict[str, Any] | None) -> Start:
     return Start(
         target=target,
-        argv=["run", *([_shown_model(what.kind, what.text)] if what.text else [])],
-        engine=started,
+        argv=["run", *shown],
+        engine=engine,
         api_key=check_key(given.get("api_key")),
         cacert=given.get("cacert"),
         insecure=bool(given.get("insecure")),
