@@ -84,7 +84,11 @@ class Hello(Event, tag="hello", kw_only=True):
 
 
 class Server(Event, tag="server", kw_only=True):
-    """A server, id ``v``. ``url`` has no userinfo and no query; ``options`` are allow-listed, by OUTPUTS' names."""
+    """A server, id ``v``. ``url`` has no userinfo and no query; ``options`` are allow-listed, by OUTPUTS' names.
+
+    ``over``: how it is reached where that is no plain connection (``ssh``); ``host``: its machine, where that is another one
+    and is known.
+    """
 
     v: Id
     backend: str | None = None
@@ -92,6 +96,8 @@ class Server(Event, tag="server", kw_only=True):
     version: str | None = None
     pid: int | None = None
     local: bool | None = None
+    over: str | None = None
+    host: Host | None = None
     options: dict[str, Sourced] | None = None
     endpoints: list[str] | None = None
 
@@ -120,7 +126,7 @@ class Model(Event, tag="model", kw_only=True):
 
 
 class Device(Event, tag="device", kw_only=True):
-    """A device, id ``d``; 0 is the host."""
+    """A device, id ``d``; 0 is the host. ``v``: the server whose machine it is in, where that is another one."""
 
     d: Id
     vendor: str | None = None
@@ -128,6 +134,7 @@ class Device(Event, tag="device", kw_only=True):
     index: int | None = None
     uuid: str | None = None
     pci: str | None = None
+    v: Id | None = None
     used_by: list[int] | None = None
     mem_bytes: int | None = None
     peak_bytes_per_s: Sourced | None = None
