@@ -65,6 +65,7 @@ class Collector:
         self._sampler = Samplers(recorder)
         self._given_peaks: Command = start.get("peaks") or {}
         wanted = wanted_from(start)
+        self._over_ssh = wanted is not None and wanted.ssh is not None
         self.target = Target(recorder, wanted, self._live_folder()) if wanted is not None else None
         insecure = bool((start.get("tls") or {}).get("insecure"))
         self._tasks = Tasks(recorder, self.target, start.get("api_key"), self._look_again, insecure=insecure)
@@ -78,7 +79,7 @@ class Collector:
     def begin(self, host: ev.Host) -> None:
         """Sample, and look for the server."""
         keep_stamping()
-        self._sampler.start(host)
+        self._sampler.start(host, gpus=not self._over_ssh)  # those here have no part in it
         if (peaks := peaks_of(host, self._given_peaks, self._recorder.now())) is not None:
             self._recorder.emit(peaks)
         if self.target is not None:

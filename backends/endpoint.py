@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 import msgspec
 
+from phasetop.backends.locality import is_local
 from phasetop.backends.stamped import Wire, plain_client, stamped_client, tls_context
 from phasetop.checks import check_key, check_url, printable_url
 from phasetop.faults import UsageError
@@ -48,12 +49,16 @@ class Endpoint:
         api_key: sent as a bearer token; may change while the session runs.
         context: TLS for https.
         proxy: an http proxy's URL.
+        uds: a unix socket that leads there (an ssh tunnel's mouth); ``base`` is then as the far machine sees it.
+        far: how it is called then: ``ssh://HOST/http://…``.
     """
 
     base: str
     api_key: str | None = None
     context: ssl.SSLContext | None = None
     proxy: str | None = None
+    uds: str | None = None
+    far: str | None = None
 
     @classmethod
     def open(
@@ -87,7 +92,17 @@ class Endpoint:
     @property
     def dialled(self) -> str:
         """The address that TCP goes to: the proxy's where there is one."""
-        return f"{printable_url(self.proxy)} (the proxy)" if self.proxy else self.base
+        return f"{printable_url(self.proxy)} (the proxy)" if self.proxy else self.shown
+
+    @property
+    def shown(self) -> str:
+        """How it is called in what is written and shown."""
+        return self.far or self.base
+
+    @property
+    def local(self) -> bool:
+        """Whether the server runs on this machine."""
+        return self.uds is None and is_local(self.base)
 
     def secrets(self) -> tuple[str, ...]:
         """What must never be written or shown."""
@@ -99,7 +114,7 @@ class Endpoint:
 
     def stream_client(self, wire: Wire) -> httpx.Client:
         """A client of its own for one generation."""
-        return stamped_client(wire, self.context, self.headers(), self.proxy)
+        return stamped_client(wire, self.context, self.headers(), self.proxy, self.uds)
 
     def get(self, path: str, timeout_s: float = QUESTION_TIMEOUT_S) -> httpx.Response:
         """Ask something short. Raises `httpx.HTTPError`."""
@@ -111,7 +126,7 @@ class Endpoint:
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float) -> httpx.Response:
         with (
-            plain_client(self.context, self.headers(), timeout_s, self.proxy) as client,
+            plain_client(self.context, self.headers(), timeout_s, self.proxy, self.uds) as client,
             client.stream(method, self.url(path), json=body) as response,
         ):
             parts: list[bytes] = []

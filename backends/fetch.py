@@ -103,4 +103,4 @@ def pull(
     except PhasetopError as error:
         told.ended("cancelled" if isinstance(error, ollama_pull.PullCancelled) else "failed", str(error), newest)
         raise
-    told.ended("ok", f"{name} is in the Ollama at {endpoint.base}", newest)
+    told.ended("ok", f"{name} is in the Ollama at {endpoint.shown}", newest)

@@ -169,7 +169,7 @@ class Generation:
                 outcome, why = "broken", ev.shown(self._explain(error).text)
         if self._cancelled.is_set():
             outcome, why = "cancelled", None
-        if SO_TIMESTAMPNS and wire.unstamped > unstamped:
+        if SO_TIMESTAMPNS and wire.unstamped > unstamped and self._endpoint.uds is None:  # a tunnel's have none
             few = f"{wire.unstamped - unstamped} of {wire.reads - reads} reads came without a receive stamp"
             recorder.notice("stamps-read", f"{few}: their arrivals are when they were read here", r=self._ask.r)
         t = recorder.at(wire.t_ns) if outcome != "cancelled" else recorder.now()

@@ -147,7 +147,7 @@ def describe_server(props: Mapping[str, Any], endpoint: Endpoint) -> dict[str, A
     flags = ("endpoint_slots", "endpoint_metrics", "endpoint_props")
     return {
         "backend": "llamacpp",
-        "url": endpoint.base,
+        "url": endpoint.shown,
         "version": str(props["build_info"]) if props.get("build_info") else None,
         "options": options or None,
         "endpoints": [flag.removeprefix("endpoint_") for flag in flags if props.get(flag)],

@@ -99,14 +99,14 @@ def probe(endpoint: Endpoint, wanted: str | None) -> Identified | None:
         return None
     tags = installed(endpoint)
     known = Known(endpoint)
-    name = choose(tags, [one.name for one in loaded(endpoint)], wanted, endpoint.base)
+    name = choose(tags, [one.name for one in loaded(endpoint)], wanted, endpoint.shown)
     answer = endpoint.post("/api/show", {"model": name}, 30.0)
     if answer.status_code in (401, 403):
         explained = explain(answer.status_code, answer.headers, answer.content, secrets=endpoint.secrets())
         raise Refused(ev.Fault(status=answer.status_code, code=explained.fault.code, text=explained.line))
     tag = next((tag for tag in tags if ollama_names.same(tag.name, name)), None)
     model = describe(name, json_of(answer), tag, local=known.local)
-    server = {"backend": "ollama", "url": endpoint.base, "version": version}
+    server = {"backend": "ollama", "url": endpoint.shown, "version": version}
     return Identified(Ollama(endpoint, model, known), server, dict(model.described))
 
 

@@ -11,7 +11,7 @@ import httpx
 import psutil
 
 from phasetop.backends.endpoint import Endpoint, json_of
-from phasetop.backends.locality import is_local, listening_pid
+from phasetop.backends.locality import listening_pid
 from phasetop.backends.ollama_model import Loaded, OllamaModel, blob_of, is_listed, loaded_of
 from phasetop.backends.ollama_runner import Runner, find_runners
 from phasetop.backends.ollama_standing import Last
@@ -32,7 +32,7 @@ class Known:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self.local = is_local(endpoint.base)
+        self.local = endpoint.local
         self._guard = threading.Lock()
         self._pid: int | None = None
         self._last: dict[str, Last] = {}

@@ -196,7 +196,7 @@ def pull(
     except httpx.HTTPError as error:
         if cancelled.is_set():
             raise PullCancelled(_kept(name, reader)) from None
-        fault = explain_connection(error, endpoint.base, secrets=endpoint.secrets())
+        fault = explain_connection(error, endpoint.shown, secrets=endpoint.secrets())
         raise PullError(f"{harmless(name, 80)} was not pulled: {fault.text}") from None
     finally:
         over.set()

@@ -74,7 +74,7 @@ def probe(endpoint: Endpoint, wanted: str | None) -> Identified | None:
     name = str(choose(entries, wanted).get("id")) if entries else str(wanted)
     return Identified(
         OpenAi(endpoint, name),
-        {"backend": "openai", "url": endpoint.base},
+        {"backend": "openai", "url": endpoint.shown},
         {"name": display_name(name), "origin": {"name": "server"}},
         (("no-props", "an OpenAI-compatible server: figures are by this side's clock, the rest is unknown"),),
     )

@@ -56,4 +56,4 @@ def identify(endpoint: Endpoint, wanted: str | None, kind: str | None = None) ->
     except httpx.HTTPError as error:
         raise Refused(explain_connection(error, endpoint.dialled, secrets=endpoint.secrets())) from None
     what = f"no {kind} server" if kind else "no server that phasetop knows: neither /props nor /v1/models is there"
-    raise Refused(ev.Fault(status=404, code="unknown-server", text=f"{endpoint.base} is {what}"))
+    raise Refused(ev.Fault(status=404, code="unknown-server", text=f"{endpoint.shown} is {what}"))

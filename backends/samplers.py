@@ -19,9 +19,11 @@ class Samplers:
         self._host = HostSampler(recorder)
         self._gpus: list[GpuSampler] = []
 
-    def start(self, host: ev.Host) -> None:
+    def start(self, host: ev.Host, *, gpus: bool = True) -> None:
         """Declare the host and sample it; look for GPUs."""
         self._host.start(host)
+        if not gpus:
+            return
         self._gpus = samplers(self._recorder, wanted_names())
         for gpu in self._gpus:
             self._recorder.listen(gpu.seen)

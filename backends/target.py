@@ -14,21 +14,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version as package_version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from phasetop import events as ev
 from phasetop.backends import discover
 from phasetop.backends.embedded import Engine, EngineError, available, find_small_model
-from phasetop.backends.endpoint import Endpoint, base_url
+from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.identified import Identified, Refused, StillLoading
 from phasetop.backends.local_model import describe, with_defaults, with_local_knowledge, with_metadata
-from phasetop.backends.locality import is_local, listening_pid
+from phasetop.backends.locality import listening_pid
 from phasetop.backends.protocol import Backend
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.registry import identify, probe_of
 from phasetop.backends.server_errors import KEY_NEEDED, needs_key
 from phasetop.faults import UsageError
 from phasetop.model_names import display_name
+from phasetop.ssh import Address, parse_address
+
+if TYPE_CHECKING:
+    from phasetop.backends.over_ssh import OverSsh
 
 _LOADING_POLL_S: Final = 0.1
 _ENDED: Final = ev.Fault(text="the session ended before the server was ready")
@@ -47,6 +51,7 @@ class Wanted:
     insecure: bool
     proxy: str | None = None
     pull: bool = False  # fetch a model that the server lacks
+    ssh: Address | None = None  # the machine that the server is on
 
 
 class Target:
@@ -71,6 +76,7 @@ class Target:
         self.pid: int | None = None
         self.engine: Engine | None = None
         self._engine_log: Path | None = None
+        self._over: OverSsh | None = None
         self._settled = threading.Event()
         self._closing = threading.Event()
         self._guard = threading.Lock()
@@ -119,9 +125,14 @@ class Target:
         return _ENDED
 
     def try_again(self, *, at_once: bool = False) -> bool:
-        """Whether it has to be looked for again: an ask failed for want of it, and since then something may have changed."""
+        """Whether it has to be looked for again.
+
+        An ask failed for want of it, and since then something may have changed; or the connection to its machine broke.
+        """
         with self._guard:
-            if self.fault is None or not self._settled.is_set() or not (self._told or at_once):
+            broke = self._over is not None and self._over.gone
+            failed = self.fault is not None and (self._told or at_once)
+            if not self._settled.is_set() or not (failed or broke):
                 return False
             self.fault, self._told, self.lacks = None, False, None
             self._settled.clear()
@@ -144,11 +155,15 @@ class Target:
             self._pulling[1].set()
         if self.engine is not None:
             self.engine.stop()
+        if self._over is not None:
+            self._over.close()
         if self._engine_log is not None:
             self._engine_log.unlink(missing_ok=True)  # what it said is in the fault, if anything went wrong
 
     def lost(self) -> tuple[str, str] | None:
-        """Why a connection broke, where that can be known: (detail, text) if the embedded engine is gone."""
+        """Why a connection broke, where that can be known: (detail, text) if the embedded engine is gone, or ssh's link."""
+        if self._over is not None and not self._closing.is_set():
+            return self._over.lost()
         if self.engine is None or self._closing.is_set():
             return None
         status = self.engine.wait_gone(1.0)
@@ -158,7 +173,9 @@ class Target:
 
     def _resolve(self) -> None:
         wanted = self._wanted
-        if wanted.engine is not None and wanted.engine.get("file"):
+        if wanted.ssh is not None:
+            self._resolve_over_ssh(wanted.ssh)
+        elif wanted.engine is not None and wanted.engine.get("file"):
             self._start_engine(Path(str(wanted.engine["file"])), wanted.engine.get("settings") or {})
         elif wanted.backend == "embedded":
             self._start_small(wanted.engine)
@@ -167,18 +184,43 @@ class Target:
         else:
             self._find()
 
+    def _resolve_over_ssh(self, address: Address) -> None:
+        """On another machine: connect there, then as here. Raises `Refused`."""
+        from phasetop.backends.over_ssh import OverSsh  # where nobody goes far, its modules are not loaded
+
+        wanted = self._wanted
+        if self._over is None:
+            self._over = OverSsh(self._recorder, self.v, address)
+        urls = [wanted.url] if wanted.url else [url for _, url in self._over.usual(wanted.backend)]
+        if not urls:
+            text = f"give the address that {wanted.backend} has on that machine: ssh://{self._over.shown}/:PORT"
+            raise Refused(ev.Fault(code="no-server", text=text))
+        self._over.connect(urls, self._closing.is_set)
+        if wanted.url:
+            self._connect(wanted.url, wanted.model, wanted.backend)
+        else:
+            self._find()
+
+    def _addresses(self) -> list[tuple[str, str]]:
+        """(kind, URL) of where to look, on the machine that is asked."""
+        backend = self._wanted.backend
+        if self._over is not None:
+            return self._over.usual(backend)
+        return discover.usual_addresses(backend)
+
     def _find(self) -> None:
-        """Neither URL nor file: what is running here, else the embedded model."""
+        """Neither URL nor file: what is running here (or there, over ssh), else the embedded model."""
         wanted = self._wanted
         looked_at: list[str] = []
         lacking: list[tuple[str, discover.Found]] = []
-        for kind, url in discover.usual_addresses(wanted.backend):
-            found = discover.look(kind, self._open(url), wanted.model)
+        for kind, url in self._addresses():
+            endpoint = self._open(url)
+            found = discover.look(kind, endpoint, wanted.model)
             if found is not None and found.model is not None:
                 self._connect(url, found.model, kind if kind == "ollama" else None)
-                self._recorder.notice("found", f"took {display_name(found.model)} at {base_url(url)}")
+                self._recorder.notice("found", f"took {display_name(found.model)} at {endpoint.shown}")
                 return
-            looked_at.append(base_url(url))
+            looked_at.append(endpoint.shown)
             if found is not None and kind == "ollama":
                 lacking.append((url, found))
         if wanted.model and lacking:
@@ -192,6 +234,9 @@ class Target:
                     text=f"no model {wanted.model!r} at {at}; give a .gguf file or a server's URL, or start the server",
                 )
             )
+        if self._over is not None:
+            self._nothing_there(self._over, lacking)
+            return
         if wanted.backend is not None:
             probe_of(wanted.backend)
             at = " or ".join(looked_at) or "any address that is known: give its URL"
@@ -199,16 +244,32 @@ class Target:
         self._start_small(wanted.engine)
         self._recorder.notice("found", "nothing runs here: took the embedded model")
 
+    def _nothing_there(self, over: OverSsh, idle: list[tuple[str, discover.Found]]) -> None:
+        """Nothing is loaded on the far machine: the only model that an Ollama has there is taken. Raises `Refused`."""
+        url, names = (idle[0][0], idle[0][1].names) if idle else (None, ())
+        if url is not None and len(names) == 1:
+            self._connect(url, names[0], "ollama")
+            self._recorder.notice("found", f"took {display_name(names[0])}, the only model there")
+            return
+        if names:
+            listed = ", ".join(display_name(name) for name in names[:8])
+            text = f"nothing is loaded on {over.shown}; name a model, ssh://{over.shown}/NAME: {listed}"
+            raise Refused(ev.Fault(code="several-models", text=text), names)
+        looked = " or ".join(each for _, each in self._addresses())
+        text = f"no server with a model at {looked} on {over.shown}; give its address: ssh://{over.shown}/:PORT"
+        raise Refused(ev.Fault(code="no-server", text=text))
+
     def _open(self, url: str) -> Endpoint:
         wanted = self._wanted
-        return Endpoint.open(url, wanted.api_key, wanted.cacert, insecure=wanted.insecure, proxy=wanted.proxy)
+        endpoint = Endpoint.open(url, wanted.api_key, wanted.cacert, insecure=wanted.insecure, proxy=wanted.proxy)
+        return endpoint if self._over is None else self._over.dial(endpoint, url)
 
     def _lacks(self, url: str, found: discover.Found, model: str) -> None:
         """An Ollama is there and has no such model: pull it, where that is wanted. Raises `Refused`."""
         from phasetop.backends.ollama import not_installed
 
         self.endpoint = self._open(url)
-        refused = not_installed(model, found.names, self.endpoint.base)
+        refused = not_installed(model, found.names, self.endpoint.shown)
         if not self._wanted.pull:
             raise refused
         self._pull(self.endpoint, model)
@@ -277,18 +338,21 @@ class Target:
                 identified = identify(endpoint, model, kind)
             except StillLoading:
                 if first:
-                    server = ev.Server(t=recorder.now(), v=self.v, backend="llamacpp", url=endpoint.base)
+                    server = ev.Server(t=recorder.now(), v=self.v, backend="llamacpp", url=endpoint.shown)
                     recorder.emit(server, ev.State(t=recorder.now(), v=self.v, s="loading", why="503 Loading model"))
                     first = False
                 self._closing.wait(_LOADING_POLL_S)
                 continue
             except Refused as refused:
                 if refused.pullable is None or not wanted.pull or pulled:
-                    raise
+                    if self._over is None:
+                        raise
+                    fault = self._over.explained(refused.fault, endpoint)
+                    raise Refused(fault, refused.models, pullable=refused.pullable) from None
                 self._pull(endpoint, refused.pullable)
                 pulled = True
                 continue
-            pid = listening_pid(endpoint.base)
+            pid = listening_pid(endpoint.base) if endpoint.local else None
             self._ready(with_local_knowledge(identified, pid), endpoint, pid)
             return
 
@@ -296,7 +360,8 @@ class Target:
         recorder = self._recorder
         self.endpoint, self.backend, self.pid = endpoint, identified.backend, pid
         self.m = recorder.new_id("m")
-        server: dict[str, Any] = {"local": is_local(endpoint.base), "pid": pid, **identified.server}
+        over = "ssh" if self._over is not None else None
+        server: dict[str, Any] = {"local": endpoint.local, "pid": pid, "over": over, **identified.server}
         recorder.emit(
             ev.Server(t=recorder.now(), v=self.v, **server),
             ev.Model(t=recorder.now(), m=self.m, v=self.v, **identified.model),
@@ -304,6 +369,8 @@ class Target:
         )
         for code, text in identified.notices:
             recorder.notice(code, text)
+        if self._over is not None:
+            self._over.watch(endpoint, identified.backend.name)
 
     def _fail(self, fault: ev.Fault) -> None:
         self.fault = fault
@@ -336,4 +403,5 @@ def wanted_from(command: Mapping[str, Any]) -> Wanted | None:
         insecure=bool(tls.get("insecure")),
         proxy=command.get("proxy"),
         pull=bool(command.get("pull")),
+        ssh=parse_address(str(target["ssh"])) if target.get("ssh") else None,
     )

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop.hostphases import HOST_PHASES, HostPhaseName, difference_over, weighed_over
+from phasetop.machine import NOT_SAMPLED, SAMPLE_NS, TOO_SHORT, gpus_of, machine_of
 from phasetop.phases import Band, Phases
 from phasetop.session import Run, Samples, Session
 
@@ -110,7 +111,8 @@ class _Where(Struct, frozen=True):
     def explain(self, path: str, series: str, otherwise: str) -> None:
         """Why a metric has no figure: given up, or missing in the phase."""
         samples, info = self.series(series)
-        why = "this GPU's sampler does not read it" if samples is None else otherwise
+        unread = "this GPU's sampler does not read it" if self.device.v is None else "nvidia-smi does not tell it"
+        why = unread if samples is None else otherwise
         if samples is not None and info is not None:
             i = bisect_right(samples.t, min(self.band.t1, self.cursor)) - 1
             why = info.off or samples.why.get(i) or otherwise
@@ -122,17 +124,25 @@ class _Where(Struct, frozen=True):
             self.sources.setdefault(f"gpus.phases.{self.name}.{path}", info.source)
 
 
-def why_none(session: Session, cursor: int) -> str:
-    """Why there is no GPU to tell of."""
-    found = [each for each in session.findings.until(cursor) if each.name == "nvml" and each.state != "ok" and each.text]
-    return (found[-1].text if found else None) or "no GPU that can be measured is here"
+def why_none(session: Session, cursor: int, server: ev.Server | None = None) -> str:
+    """Why there is no GPU to tell of; of a far machine, where the request's ``server`` is on one."""
+    far = server is not None and server.over is not None
+    name = "far-gpu" if far else "nvml"
+    found = [each for each in session.findings.until(cursor) if each.name == name and each.state != "ok" and each.text]
+    if found and found[-1].text:
+        return found[-1].text
+    if far:
+        return NOT_SAMPLED if machine_of(session, server, cursor).d is None else "no GPU that nvidia-smi tells of is there"
+    return "no GPU that can be measured is here"
 
 
 def gpu_phases(
     session: Session, run: Run, cursor: int, phases: Phases, unknown: dict[str, str], sources: dict[str, str]
 ) -> tuple[Gpu, ...]:
     """The GPUs of the machine that was sampled, in the order of their ids, as of ``cursor``."""
-    devices = [found for d, versions in sorted(session.devices.items()) if d and (found := versions.at(cursor)) is not None]
+    server = session.server_of(run, cursor)
+    machine = machine_of(session, server, cursor)
+    devices = gpus_of(session, machine, server.v if server is not None else None, cursor)
     return tuple(_one(session, run, cursor, phases, device, unknown, sources) for device in devices)
 
 
@@ -185,7 +195,7 @@ def _one(
 
 def _in_use(session: Session, run: Run, cursor: int, device: ev.Device) -> bool | None:
     server, info = session.server_of(run, cursor), run.info.at(cursor)
-    if server is not None and server.local is False:
+    if server is not None and server.local is False and device.v is None:
         return False
     if device.used_by is None or info is None or info.v is None:
         return None
@@ -209,8 +219,13 @@ def _memory_used(session: Session, device: ev.Device, end: int, cursor: int) -> 
 def _phase(where: _Where) -> GpuPhase:
     values: dict[str, float | None] = {}
     covers: dict[str, float] = {}
+    short = where.device.v is not None and where.band.t1 - where.band.t0 < 2 * SAMPLE_NS
     for name in _MEANS:
         samples, info = where.series(name)
+        if short:
+            values[name], covers[name] = None, 0.0
+            where.explain(name, name, TOO_SHORT)
+            continue
         value, cover = _mean(where, samples, info)
         covers[name] = cover
         if value is None:
@@ -218,9 +233,9 @@ def _phase(where: _Where) -> GpuPhase:
         elif name in _WITH_SOURCE:
             where.told_by(name, info)
         values[name] = value
-    shares = _throttle_shares(where)
+    shares = None if short else _throttle_shares(where)
     if shares is None:
-        where.explain("throttled", "throttle", "no sample lies in the phase")
+        where.explain("throttled", "throttle", TOO_SHORT if short else "no sample lies in the phase")
     temperature = _slow(where, "temperature_c")
     if temperature is None:
         where.explain("temperature_c", "temperature_c", "no sample is near the phase")

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from phasetop import events as ev
+from phasetop.machine import NOT_SAMPLED, TOO_SHORT, Machine, machine_of
 from phasetop.phases import Phases
 from phasetop.session import Run, Samples, Session
 
@@ -117,10 +118,19 @@ class _Where(Struct, frozen=True):
     t0: int
     t1: int
     unknown: dict[str, str]
+    machine: Machine
 
-    def gauge(self, samples: Samples | None) -> float | None:
-        """A gauge's mean: the exact one of the phase where there is one, else by overlap."""
-        if samples is None:
+    def series(self, name: str, v: int | None = None) -> Samples | None:
+        """What is sampled of the server's machine."""
+        d = self.machine.d
+        return None if d is None else self.session.series(name, v=v, d=d, cursor=self.cursor)
+
+    def gauge(self, samples: Samples | None, *, level: bool = False) -> float | None:
+        """A gauge's mean: the exact one of the phase where there is one, else by overlap.
+
+        ``level``: it changes slowly, so that a sample stands for more than its own time.
+        """
+        if samples is None or not (level or self.machine.samples_well(self.t1 - self.t0)):
             return None
         info = samples.info.at(self.cursor)
         exact = self._exact(str(info.s)) if info is not None else None
@@ -136,7 +146,8 @@ class _Where(Struct, frozen=True):
 
     def counter(self, samples: Samples | None) -> float | None:
         """A counter's growth."""
-        return None if samples is None else difference_over(samples, self.t0, self.t1, self.cursor)
+        short = not self.machine.samples_well(self.t1 - self.t0)
+        return None if samples is None or short else difference_over(samples, self.t0, self.t1, self.cursor)
 
     def step_ns(self, samples: Samples | None) -> int:
         """The span of the reading that the phase begins in; 0 where there is none."""
@@ -157,7 +168,10 @@ class _Where(Struct, frozen=True):
         if samples is not None:
             info = samples.info.at(self.cursor)
             i = bisect_right(samples.t, min(self.t1, self.cursor)) - 1
-            why = (info.off if info is not None else None) or samples.why.get(i) or "too few samples in the phase"
+            few = "too few samples in the phase" if self.machine.samples_well(self.t1 - self.t0) else TOO_SHORT
+            why = (info.off if info is not None else None) or samples.why.get(i) or few
+        elif self.machine.far:
+            why = NOT_SAMPLED if self.machine.d is None else absent
         self.unknown[self.path(name)] = why
 
 
@@ -172,7 +186,8 @@ def host_phases(
             unknown[f"host.phases.{name}"] = f"there was no {name}" if phases.ns(name) == 0 else f"{name} is not told apart"
             found[name] = HostPhase(None, None, None, None, None, None, None, None)
         else:
-            found[name] = _one(_Where(session, run, cursor, name, band.t0, band.t1, unknown))
+            machine = machine_of(session, session.server_of(run, cursor), cursor)
+            found[name] = _one(_Where(session, run, cursor, name, band.t0, band.t1, unknown, machine))
     return found
 
 
@@ -181,42 +196,43 @@ def _one(where: _Where) -> HostPhase:
     info = where.run.info.at(cursor)
     server = session.server_of(where.run, cursor)
     v = info.v if info is not None else None
-    away = "the server runs on another machine" if server is not None and server.local is False else None
-    unseen = away or "the server's process was not sampled"
+    far = where.machine.far
+    away = "the server runs on another machine" if server is not None and server.local is False and not far else None
+    unseen = away or ("its process is not to be seen there" if far else "the server's process was not sampled")
 
-    cores = session.series("cpu_cores_used", cursor=cursor)
+    cores = where.series("cpu_cores_used")
     used = where.gauge(cores)
     cpu = None if used is None else used * 100
-    if cores is None:
+    if cores is None and not far:
         parts = [samples for samples in session.samples.values() if _is_part_of_cpu(samples.info.at(cursor))]
         means = [mean for samples in parts if (mean := where.gauge(samples)) is not None]
         cpu = sum(means) if means and len(means) == len(parts) else None
         cores = parts[0] if parts else None
     where.explain("cpu_percent", cores, cpu, "the host was not sampled")
 
-    own = session.series("server_cpu_cores", v=v, cursor=cursor)
+    own = where.series("server_cpu_cores", v)
     server_cores = where.gauge(own)
     where.explain("server_cpu_percent", own, server_cores, unseen)
-    memory = session.series("server_rss_bytes", v=v, cursor=cursor)
-    rss = where.gauge(memory)
+    memory = where.series("server_rss_bytes", v)
+    rss = where.gauge(memory, level=True)
     where.explain("server_rss_bytes", memory, rss, unseen)
 
-    faults_of = session.series("server_major_faults", v=v, cursor=cursor)
+    faults_of = where.series("server_major_faults", v)
     faults = where.counter(faults_of)
     where.explain("major_faults", faults_of, faults, unseen)
-    swap_of = session.series("swap_in_bytes", cursor=cursor)
+    swap_of = where.series("swap_in_bytes")
     swap = where.counter(swap_of)
     where.explain("swap_in_bytes", swap_of, swap, "swapping was not sampled")
-    throttled_of = session.series("throttled_ns", cursor=cursor)
+    throttled_of = where.series("throttled_ns")
     throttled = where.counter(throttled_of)
-    quota = session.hello.host.cpu_quota_cores if session.hello is not None else None
+    quota = far or where.machine.host.cpu_quota_cores
     where.explain(
         "throttled_s", throttled_of, throttled, "throttling was not sampled" if quota else "no CPU quota is known here"
     )
-    hot_of = session.series("thermal_throttled_ns", cursor=cursor)
+    hot_of = where.series("thermal_throttled_ns")
     hot = where.counter(hot_of)
     where.explain("thermal_throttled_s", hot_of, hot, "heat's throttling was not sampled")
-    energy_of = session.series("energy_uj", cursor=cursor)
+    energy_of = where.series("energy_uj")
     energy = where.counter(energy_of)
     step_ns = where.step_ns(energy_of)
     if energy is not None and where.t1 - where.t0 < step_ns:

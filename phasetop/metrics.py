@@ -16,6 +16,7 @@ from phasetop import events as ev
 from phasetop.counts import CacheUse, Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
 from phasetop.gpuphases import Gpu, gpu_phases
 from phasetop.hostphases import HOST_PHASES, HostPhase, HostPhaseName, host_phases
+from phasetop.machine import link_words
 from phasetop.phases import Band, Borders, Phase, Phases, borders, ms_to_ns
 from phasetop.rates import Gaps, Latency, Rates, latency, rates
 from phasetop.session import LIVE, Run, Session
@@ -79,6 +80,10 @@ class Flag(Struct, frozen=True):
     t: int
 
 
+LINKED: Final = ("phases.queue_s", "latency.ttft_s", "latency.first_answer_s", "latency.itl_ms")
+"""What includes the link to the server's machine, where it is reached over ssh."""
+
+
 class Measures(Struct, frozen=True):
     """Everything known of one request at a cursor."""
 
@@ -116,6 +121,9 @@ def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     tokens = count_tokens(seen, unknown, sources)
     speed = rates(seen, found, tokens, unknown, sources)
     times = latency(seen, found, tokens, unknown)
+    if (link := link_words(session, run, cursor)) is not None:
+        sources.update(dict.fromkeys(LINKED, f"client: {link}"))
+        sources["host"] = "sysfs: /proc of the server's machine, over ssh, 1 Hz"
     prefill = prefill_progress(seen, tokens)
     kv = with_bytes(seen, kv_use(seen, tokens, prefill, unknown, sources), speed.decode_per_s, unknown, sources)
     host = host_phases(session, run, cursor, found.phases, unknown)

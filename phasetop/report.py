@@ -15,6 +15,7 @@ import msgspec
 import phasetop
 from phasetop import events as ev
 from phasetop.gpuphases import why_none
+from phasetop.machine import machine_of
 from phasetop.metrics import HostPhase, Measures, measure
 from phasetop.replies import channel_text, chat, is_redacted, prompt_of, tool_calls
 from phasetop.session import ANSWER, LIVE, THINK, Run, Session
@@ -34,7 +35,7 @@ NULL_BY_NATURE: Final = frozenset(
 WHOLE_SESSION: Final = frozenset(
     (
         *("not-recorded", "bad-lines", "torn-tail", "stamps-read", "no-props", "key-needed", "replaced"),
-        *("collector-died", "server-lost"),
+        *("collector-died", "server-lost", "over-ssh", "far-gpu"),
     )
 )
 """Notices of no request that concern each of them, whenever they came."""
@@ -78,14 +79,14 @@ def request_object(session: Session, run: Run, *, cursor: int = LIVE, kept_as: s
         "server_timings": _server_timings(run, cursor),
         "kv": _kv(figures, unknown),
         "gpus": [gpu.group() for gpu in figures.gpus],
-        "host": _host(session, figures),
+        "host": _host(session, run, cursor, figures),
         "roofline": figures.roofline.group(),
         "energy": figures.energy.group(),
         "verdict": _verdict(figures),
         "notices": _notices(session, run, cursor, figures),
     }
     if not figures.gpus:
-        unknown["gpus"] = why_none(session, cursor)
+        unknown["gpus"] = why_none(session, cursor, session.server_of(run, cursor))
     return {**found, "sources": sources, "unknown": _explained(found, unknown)}
 
 
@@ -140,8 +141,9 @@ def _started(session: Session, start: int) -> str | None:
 def _server(session: Session, run: Run, cursor: int) -> dict[str, Any]:
     server = session.server_of(run, cursor)
     if server is None:
-        return dict.fromkeys(("kind", "version", "url", "local"))
-    return {"kind": server.backend, "version": server.version, "url": server.url, "local": server.local}
+        return dict.fromkeys(("kind", "version", "url", "local", "link"))
+    link = server.over or (None if server.local is None else "none" if server.local else "network")
+    return {"kind": server.backend, "version": server.version, "url": server.url, "local": server.local, "link": link}
 
 
 def _model(session: Session, run: Run, cursor: int, settings: Mapping[str, Any], sources: dict[str, str]) -> dict[str, Any]:
@@ -332,9 +334,11 @@ def _verdict(figures: Measures) -> dict[str, Any]:
     return {"code": None, "text": None} if verdict is None else {"code": verdict.code, "text": verdict.text}
 
 
-def _host(session: Session, figures: Measures) -> dict[str, Any]:
-    host = session.hello.host if session.hello is not None else ev.Host()
+def _host(session: Session, run: Run, cursor: int, figures: Measures) -> dict[str, Any]:
+    """The machine that was sampled: this one, or over ssh the server's."""
+    host = machine_of(session, session.server_of(run, cursor), cursor).host
     return {
+        "name": host.name,
         "cpu": host.cpu,
         "cores": host.cores,
         "memory_total_bytes": host.memory_limit_bytes or host.ram_bytes,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phasetop import events as ev
 from phasetop import peaks
 from phasetop.counts import Reasons, Seen
+from phasetop.machine import NOT_SAMPLED, gpus_of, is_host, machine_of
 from phasetop.roofline import Offload
 
 BANDWIDTH: Final = "roofline.peak_bandwidth_bytes_per_s"
@@ -17,6 +19,7 @@ GIVEN: Final = "given"
 _NO_TEST: Final = (
     "the CPU's bandwidth was not measured: `phasetop doctor --measure-bandwidth` does, or --peak-bandwidth sets it"
 )
+_NO_FAR_TEST: Final = "the far CPU's bandwidth is not measured over ssh: --peak-bandwidth sets it"
 _NO_CARD: Final = "no peak for this device: --peak-bandwidth sets it"
 _NO_FLOPS: Final = "the peak FLOP/s of this device are not known: --peak-flops sets them"
 _DTYPES: Final = ("fp16", "bf16", "fp32")
@@ -72,16 +75,19 @@ def ran_on(seen: Seen, sources: Reasons) -> Ran:
     """The devices of a request as of its cursor."""
     session, cursor = seen.session, seen.cursor
     server = session.server_of(seen.run, cursor)
-    devices = [found for versions in session.devices.values() if (found := versions.at(cursor)) is not None]
-    host = next((device for device in devices if device.d == 0), None)
-    all_gpus = [device for device in devices if device.d != 0]
+    machine = machine_of(session, server, cursor)
+    here, there = (session.devices[d].at(cursor) if d in session.devices else None for d in (0, machine.d))
+    host = _with_given(there, here) if machine.far and there is not None else here
+    all_gpus = gpus_of(session, machine, server.v if server is not None else None, cursor)
     offload = offload_of(seen)
     options = (server.options or {}) if server is not None else {}
     rows = options.get("split_mode")
     by_rows = rows is not None and rows.value in ("row", "tensor")
     if server is None or server.local is None:
         return Ran((), host, offload, by_rows, "it is not known where the server runs")
-    if not server.local:
+    if machine.far and machine.d is None:
+        return Ran((), host, offload, by_rows, NOT_SAMPLED)
+    if not server.local and not machine.far:
         return Ran((), host, offload, by_rows, "the server runs on another machine")
     no_layer = offload is not None and offload.on_gpu == 0
     if not all_gpus:
@@ -99,6 +105,21 @@ def ran_on(seen: Seen, sources: Reasons) -> Ran:
         sources.setdefault("roofline", f"assumed: the server uses the only GPU, {all_gpus[0].name or 'unnamed'}")
         return Ran((all_gpus[0],), host, offload, by_rows, None)
     return Ran((), host, offload, by_rows, "which of the GPUs the server uses is not known")
+
+
+def _with_given(far: ev.Device, here: ev.Device | None) -> ev.Device:
+    """A far machine with the peaks that a person set, which stand for whatever ran the request."""
+    peak = here.peak_bytes_per_s if here is not None else None
+    flops = {name: each for name, each in ((here.peak_flops if here is not None else None) or {}).items() if _is_given(each)}
+    return replace(
+        far,
+        peak_bytes_per_s=peak if peak is not None and _is_given(peak) else far.peak_bytes_per_s,
+        peak_flops=flops or far.peak_flops,
+    )
+
+
+def _is_given(peak: ev.Sourced) -> bool:
+    return peak.source.partition(":")[0] == GIVEN
 
 
 def offload_of(seen: Seen) -> Offload | None:
@@ -149,9 +170,9 @@ def bandwidth_of(device: ev.Device | None, given: ev.Device | None) -> Ceiling:
             return Ceiling(float(told.value), told.source)
     if device is None:
         return Ceiling(None, _NO_CARD)
-    table = peaks.of_device(device.name, None if device.d == 0 else device.mem_bytes)
+    table = peaks.of_device(device.name, None if is_host(device) else device.mem_bytes)
     found = table.peak
-    if device.d != 0 or (found is not None and found.kind == "apple"):
+    if not is_host(device) or (found is not None and found.kind == "apple"):
         if "bandwidth" in table.why:
             return Ceiling(None, f"{table.why['bandwidth']}: --peak-bandwidth sets it")
         if found is not None:
@@ -161,7 +182,7 @@ def bandwidth_of(device: ev.Device | None, given: ev.Device | None) -> Ceiling:
         return Ceiling(
             None, told.source if "--peak-bandwidth" in told.source else f"{told.source}: --peak-bandwidth sets it"
         )
-    return Ceiling(None, _NO_TEST if device.d == 0 else _NO_CARD)
+    return Ceiling(None, _NO_TEST if device.d == 0 else _NO_FAR_TEST if is_host(device) else _NO_CARD)
 
 
 def flops_of(device: ev.Device | None, given: ev.Device | None) -> Ceiling:
@@ -173,9 +194,9 @@ def flops_of(device: ev.Device | None, given: ev.Device | None) -> Ceiling:
             continue
         if each is device or best.source.partition(":")[0] == GIVEN:
             return Ceiling(float(best.value), best.source)
-    table = peaks.of_device(device.name, None if device.d == 0 else device.mem_bytes) if device is not None else None
+    table = peaks.of_device(device.name, None if is_host(device) else device.mem_bytes) if device is not None else None
     found = table.peak if table is not None else None
-    if table is not None and device is not None and (device.d != 0 or (found is not None and found.kind == "apple")):
+    if table is not None and device is not None and (not is_host(device) or (found is not None and found.kind == "apple")):
         if "flops" in table.why:
             return Ceiling(None, f"{table.why['flops']}: --peak-flops sets them")
         rate = found.flops_of_weights if found is not None else None

@@ -85,6 +85,9 @@ def _latency(figures: Measures) -> str:
         parts.append(f"{what} {shown} ms")
     if times.stalls:
         parts.append(f"{count(times.stalls)} stall{'s' if times.stalls > 1 else ''}")
+    link = figures.sources.get("latency.ttft_s", "").removeprefix("client: ")
+    if link.startswith("over "):
+        parts.append(link)
     return " · ".join(parts)
 
 

@@ -11,6 +11,7 @@ from phasetop.counts import Seen
 from phasetop.gpuphases import GpuPhase
 from phasetop.hostphases import difference_over
 from phasetop.kv_figures import layout_of
+from phasetop.machine import machine_of
 from phasetop.phases import Band
 from phasetop.run_devices import BANDWIDTH
 from phasetop.session import Samples
@@ -66,6 +67,7 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
     server = session.server_of(run, cursor)
     options = (server.options or {}) if server is not None else {}
     here = server is not None and server.local is True
+    sampled = here or machine_of(session, server, cursor).far
     token, offload, ran = roofline.token, roofline.ran.offload, roofline.ran
     told = run.prompt.at(cursor)
     cpus, cpus_by = _cpus(seen) if here else (None, "quota")
@@ -110,7 +112,7 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
         unseen_claim=_unseen_claim(seen, measures, options) if here else None,
         server_cores=None if percent is None else percent / 100,
         used_cores=None if used is None else used / 100,
-        swap_in_bytes=host.swap_in_bytes if host is not None and here else None,
+        swap_in_bytes=host.swap_in_bytes if host is not None and sampled else None,
         major_faults=host.major_faults if host is not None else None,
         gpu_busy_percent=_busy(measures, judged),
         throttles=_throttles(measures, judged),

@@ -12,6 +12,7 @@ from msgspec import Struct
 from phasetop import events as ev
 from phasetop.figures import UNKNOWN, memory
 from phasetop.gpuphases import held_back
+from phasetop.machine import Machine, gpus_of, machine_of
 from phasetop.session import Samples, Session
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.machine import STALE_NS, Worked, read
@@ -45,11 +46,15 @@ def rows_of(session: Session, of: Worked | None, at: int, cursor: int) -> tuple[
     Figures are as of ``at``, a beat before the ``cursor``.
     """
     ran = of.measures.roofline.ran if of is not None else None
-    known = [found for d, versions in sorted(session.devices.items()) if d and (found := versions.at(cursor)) is not None]
+    server = next((told for versions in session.servers.values() if (told := versions.at(cursor)) is not None), None)
+    if of is not None and of.server in session.servers:
+        server = session.servers[of.server].at(cursor)
+    machine = machine_of(session, server, cursor)
+    known = gpus_of(session, machine, server.v if server is not None else None, cursor)
     used = {gpu.d for gpu in ran.gpus} if ran is not None else set()
     gpus = [gpu for gpu in known if gpu.d in used] or ([] if ran is not None and ran.on_cpu else known)
     if not gpus:
-        return _host(session, at)
+        return _host(session, machine, at)
     names = [short_name(gpu.name) for gpu in gpus]
     several = len(names) > 1
     return tuple(
@@ -78,15 +83,15 @@ def _numbered(name: str, gpu: ev.Device, i: int) -> str:
     return f"{fit(name, NAME - 2 - len(number)):<{NAME - 1 - len(number)}}{number}"
 
 
-def _host(session: Session, at: int) -> tuple[DeviceRow, ...]:
-    host = session.hello.host if session.hello else None
-    total = (host.memory_limit_bytes or host.ram_bytes) if host else None
-    samples = session.series("memory_used_bytes", cursor=at)
+def _host(session: Session, machine: Machine, at: int) -> tuple[DeviceRow, ...]:
+    host, d = machine.host, machine.d
+    total = host.memory_limit_bytes or host.ram_bytes
+    samples = session.series("memory_used_bytes", d=d, cursor=at) if d is not None else None
     if samples is None and total is None:
         return ()
     reading = read(samples, at)
-    device = session.devices[0].at(at) if 0 in session.devices else None
-    note = clean((device.name if device is not None else None) or (host.cpu if host else None) or "")
+    device = session.devices[d].at(at) if d is not None and d in session.devices else None
+    note = clean((device.name if device is not None else None) or host.cpu or "")
     return (DeviceRow("RAM", reading.value, total, stale=reading.age_ns > SLOW_NS, note=note),)
 
 

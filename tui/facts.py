@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from phasetop import events as ev
+from phasetop.machine import gpus_of, machine_of
 from phasetop.session import Run, Session
 from phasetop.tui.lanes import SECOND_NS
 from phasetop.tui.tokentext import drawable
@@ -89,19 +90,24 @@ def facts_of(session: Session, run: Run | None, cursor: int) -> Facts:
     model = session.model_of(run, cursor) if run else None
     if model is None:
         model = next((m.at(cursor) for m in session.models.values()), None)
-    cards = [d.at(cursor) for d in session.devices.values()]
-    names = [card.name for card in cards if card is not None and card.d != 0 and card.name]
+    machine = machine_of(session, server, cursor)
+    cards = gpus_of(session, machine, server.v if server is not None else None, cursor)
+    names = [card.name for card in cards if card.name]
     device = None
     if names:
         device = names[0] if len(names) == 1 else f"{len(names)} × {names[0]}"
     elif server is not None and server.local:
         threads = server.options.get("threads") if server.options else None
         device = f"CPU, {threads.value} threads" if threads is not None else "CPU"
+    elif machine.far and machine.d is not None:
+        device = "CPU"
     kind = None
     if server is not None:
         kind = _SERVERS.get(server.backend or "", server.backend or "server")
         if server.version and server.backend != "embedded":
             kind = f"{kind} {server.version}"
+        if server.over is not None:
+            kind = f"{kind} over {server.over}"
     return Facts(model.name if model else None, model.quant if model else None, kind, device)
 
 

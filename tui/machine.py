@@ -12,6 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phasetop.figures import memory, share, size
+from phasetop.machine import Machine as Whose
+from phasetop.machine import gpus_of, machine_of
 from phasetop.metrics import Measures
 from phasetop.session import Run, Samples, Session, Tokens, Versions
 from phasetop.tui.lanes import SECOND_NS, Axis, LevelLane
@@ -42,11 +44,14 @@ class _Now(Struct, frozen=True):
     axis: Axis
     at: int
     areas: int
-
+    machine: Whose
     found: dict[tuple[str, int, int | None], Samples]
 
-    def series(self, name: str, *, d: int = 0, v: int | None = None) -> Samples | None:
-        """A metric of a device, or of a server."""
+    def series(self, name: str, *, d: int | None = None, v: int | None = None) -> Samples | None:
+        """A metric of a device (else of the machine), or of a server."""
+        d = self.machine.d if d is None else d
+        if d is None:
+            return None
         known = self.found.get((name, d, v))
         if known is not None and known.info.at(self.areas) is not None:
             return known
@@ -94,11 +99,13 @@ class Machine:
         On GPUs how busy they are and their memory, in part on the CPU, too: GPU and CPU. On the CPU alone its cores, and
         what flows from memory where that is known, else how much of it is occupied. Several ``pairs``: two lanes a GPU.
         """
-        now = _Now(session, axis, at, areas, self._found)
+        server = of.server if of is not None else next(iter(session.servers), None)
+        told = session.servers[server].at(areas) if server in session.servers else None
+        now = _Now(session, axis, at, areas, machine_of(session, told, areas), self._found)
         server = of.server if of is not None else None
         ran = of.measures.roofline.ran if of is not None else None
-        known = (d for d, device in sorted(session.devices.items()) if d and device.at(areas) is not None)
-        gpus = list(known) if ran is None else [gpu.d for gpu in ran.gpus]
+        seen = gpus_of(session, now.machine, told.v if told is not None else None, areas) if ran is None else ran.gpus
+        gpus = [gpu.d for gpu in seen]
         if len(gpus) == pairs > 1:
             return tuple(lane for d in gpus for lane in self._pair(now, d, of))
         if gpus:
@@ -107,7 +114,7 @@ class Machine:
             found = (self._busy(now, gpus), other)
         else:
             found = (self._cpu(now, server), self._flow(now, of) or self._memory(now, server))
-        held = read(session.series("server_rss_bytes", v=server, cursor=areas), at).value
+        held = read(now.series("server_rss_bytes", v=server), at).value
         return found if held is None else (found[0], replace(found[1], held=" ".join(memory(held))))
 
     def _pair(self, now: _Now, d: int, of: Worked | None) -> tuple[Lane, Lane]:
@@ -121,8 +128,8 @@ class Machine:
         return made[0], made[1]
 
     def _cpu(self, now: _Now, server: int | None) -> Lane:
-        host = now.session.hello.host if now.session.hello else None
-        cores = (host.cpu_quota_cores or host.cores) if host else None
+        host = now.machine.host
+        cores = host.cpu_quota_cores or host.cores
         machine, own = now.series("cpu_cores_used"), now.series("server_cpu_cores", v=server)
         shown = machine or own
         mine = read(own, now.at).value
@@ -132,8 +139,8 @@ class Machine:
         )
 
     def _memory(self, now: _Now, server: int | None) -> Lane:
-        host = now.session.hello.host if now.session.hello else None
-        total = (host.memory_limit_bytes or host.ram_bytes) if host else None
+        host = now.machine.host
+        total = host.memory_limit_bytes or host.ram_bytes
         machine, own = now.series("memory_used_bytes"), now.series("server_rss_bytes", v=server)
         mine = read(own, now.at).value
         note = " ".join(("RSS", *memory(mine))) if mine is not None and machine is not None else ""

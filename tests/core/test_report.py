@@ -137,7 +137,7 @@ def test_no_key_of_the_contract_is_missing_and_they_keep_their_order(whole: dict
 def test_who_and_where(whole: dict[str, Any]) -> None:
     assert (whole["phasetop"], whole["session"], whole["session_id"], whole["request"]) == ("0.3.0", None, "0192", 0)
     assert whole["started"] == "2026-11-30T12:00:00.123456Z"  # 23.456789 ms and the 100 ms to sent
-    assert whole["server"] == {"kind": "llamacpp", "version": "b1", "url": "http://h:1", "local": True}
+    assert whole["server"] == {"kind": "llamacpp", "version": "b1", "url": "http://h:1", "local": True, "link": "none"}
     assert whole["model"] == {
         "name": "m",
         "file": "m.gguf",

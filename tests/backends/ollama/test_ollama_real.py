@@ -409,7 +409,7 @@ def test_run_by_name(state_home: Home, ollama: RealOllama, held_to_schema: Held,
     assert done.returncode == 0, done.stderr
     assert {"server", "model", "request", "prompt", "tok", "timings", "end"} <= held_to_schema(kept).keys()
     found = json.loads(done.stdout)
-    assert found["server"] == {"kind": "ollama", "version": "0.32.5", "url": ollama.url, "local": True}
+    assert found["server"] == {"kind": "ollama", "version": "0.32.5", "url": ollama.url, "local": True, "link": "none"}
     assert found["server_timings"]["eval_count"] == found["tokens"]["output"] == 8
     assert found["server_timings"]["prompt_eval_count"] == found["tokens"]["prompt"]
     assert found["tokens"]["cached"] + found["tokens"]["prefilled"] == found["tokens"]["prompt"]
