@@ -87,13 +87,15 @@ class FarGpus:
             self._recorder.emit(ev.Smp(t=t, t0=max(0, t0), v=values, e=why or None))
 
     def _device(self, card: Card, d: int, t: int) -> ev.Device:
-        found = peaks.find(card.name)
+        table = peaks.of_device(card.name, card.mem_bytes)
         if card.mig:
             peak = ev.Sourced(None, "the GPU is under MIG: nvidia-smi does not tell which slice the server has")
-        elif found is None:
-            peak = ev.Sourced(None, "nvidia-smi tells no bus width, and the GPU is in no table: --peak-bandwidth sets it")
+        elif "bandwidth" in table.why:
+            peak = ev.Sourced(None, table.why["bandwidth"])
+        elif table.peak is None:
+            peak = ev.Sourced(None, "nvidia-smi tells no bus width, and the GPU is in no table")
         else:
-            peak = ev.Sourced(found.bytes_per_s, f"assumed: {found.name} table")
+            peak = ev.Sourced(table.peak.bytes_per_s, f"assumed: {table.peak.name} table")
         return ev.Device(
             t=t,
             d=d,

@@ -48,7 +48,7 @@ class FarSampler:
         self._device = -1
         self._series: dict[tuple[int, str], int] = {}
         self._gpus = FarGpus(recorder, v, host)
-        self._said_rtt = False
+        self._measured = threading.Event()  # the first echoes came
         self._arrived_ns = 0
         self._counted: dict[str, int] = {}
         self._begin()
@@ -86,6 +86,12 @@ class FarSampler:
         with self._guard:
             self._wanted = f"{port} {name}"
             self._order(f"W {self._wanted}")
+
+    def link_ms(self, limit_s: float) -> float | None:
+        """The least round trip so far, ms, of the first echoes where they come within this time; None: none came."""
+        self._measured.wait(limit_s)
+        with self._guard:
+            return _six(min(self._rtts)) if self._rtts else None
 
     def heard(self, data: bytes) -> None:
         """Bytes of the far shell; called on one thread at a time."""
@@ -232,11 +238,8 @@ class FarSampler:
         self._recorder.emit(ev.Smp(t=t, t0=t, v={str(s): _six(rtt_ms)}))
         if self._echoes < _ECHOES:
             self._ask_echo()
-        elif not self._said_rtt:
-            self._said_rtt = True
-            took = min(self._rtts)
-            text = f"over ssh to {self._host}: TTFT and gaps include the link, whose round trip is {took:.3g} ms"
-            self._recorder.notice("over-ssh", text, rtt_ms=_six(took))
+        else:
+            self._measured.set()
 
 
 def _is_new(process: Process, before: Tick, ticks: object) -> bool:

@@ -141,10 +141,10 @@ users() {
 echo "@H $(uname -s) $(getconf _NPROCESSORS_ONLN) $(getconf CLK_TCK) $(getconf PAGESIZE)"
 echo "@N $(uname -n)"
 echo "@K $(uname -r)"
-about
 vitals "" & v=$!
 gpus &
 users &
+about &
 while read -r o x; do
   case $o in
   E) echo "@E $x";;

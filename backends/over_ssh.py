@@ -22,6 +22,7 @@ USUAL: Final = (("ollama", "http://127.0.0.1:11434"), ("llamacpp", "http://127.0
 _PROCESS: Final = {"ollama": "ollama", "llamacpp": "llama-server"}
 _NOT_ALLOWED: Final = "administratively prohibited"
 _LOST_S: Final = 1.0
+_MEASURED_S: Final = 1.0
 
 
 class OverSsh:
@@ -35,7 +36,7 @@ class OverSsh:
         self._sampler = FarSampler(recorder, v, self.shown)
         self._tunnel: Tunnel | None = None
         self._closed = False
-        self._said_no_shell = False
+        self._announced = False
 
     @property
     def gone(self) -> bool:
@@ -62,10 +63,18 @@ class OverSsh:
             return
         tunnel.when_gone(self._gone)
         self._sampler.connected(tunnel.order)
-        if not tunnel.has_shell and not self._said_no_shell:
-            self._said_no_shell = True
-            text = f"over ssh to {self.shown}: TTFT and gaps include the link; no shell answers there, so nothing is sampled"
-            self._recorder.notice("over-ssh", text)
+
+    def announce(self) -> None:
+        """Say, once, that times include the link, and what its round trip is; waits for the measurement for a second."""
+        if self._announced or self._tunnel is None:
+            return
+        self._announced = True
+        if self._tunnel.has_shell:
+            took_ms = self._sampler.link_ms(_MEASURED_S)
+            what = f", whose round trip is {took_ms:.3g} ms" if took_ms is not None else ""
+        else:
+            took_ms, what = None, "; no shell answers there, so nothing is sampled"
+        self._recorder.notice("over-ssh", f"over ssh to {self.shown}: TTFT and gaps include the link{what}", rtt_ms=took_ms)
 
     def dial(self, endpoint: Endpoint, url: str) -> Endpoint:
         """An endpoint of a URL as the far machine sees it, led through the connection. ``url`` is one of `connect`'s."""

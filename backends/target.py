@@ -361,6 +361,8 @@ class Target:
         self.endpoint, self.backend, self.pid = endpoint, identified.backend, pid
         self.m = recorder.new_id("m")
         over = "ssh" if self._over is not None else None
+        if self._over is not None:
+            self._over.announce()
         server: dict[str, Any] = {"local": endpoint.local, "pid": pid, "over": over, **identified.server}
         recorder.emit(
             ev.Server(t=recorder.now(), v=self.v, **server),

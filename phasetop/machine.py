@@ -61,6 +61,11 @@ def is_host(device: ev.Device) -> bool:
     return device.d == 0 or device.vendor == HOST
 
 
+def is_gpu(device: ev.Device | None) -> bool:
+    """Whether it is known, and no machine."""
+    return device is not None and not is_host(device)
+
+
 def _devices(session: Session, cursor: int) -> Iterator[ev.Device]:
     for _, versions in sorted(session.devices.items()):
         if (device := versions.at(cursor)) is not None:

@@ -270,7 +270,7 @@ def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any], 
             raise UsageError(f"-m {model}: no such file")
     what = read_model_argument(model)
     if what.kind == "url" and is_ssh(what.text):
-        return _start_over_ssh(what.text, given)
+        return _start_over_ssh(what.text, given, kept)
     if what.kind == "url":
         check_url(what.text)
     if given.get("proxy") is not None:
@@ -288,10 +288,10 @@ def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any], 
     else:
         name = what.text or given.get("served_model")
         target, started = Target(backend, None, name), {"file": None, "settings": engine}
-    return _start_of(given, target, [_shown_model(what.kind, what.text)] if what.text else [], started)
+    return _start_of(given, target, [_shown_model(what.kind, what.text)] if what.text else [], started, kept)
 
 
-def _start_over_ssh(text: str, given: Mapping[str, Any]) -> Start:
+def _start_over_ssh(text: str, given: Mapping[str, Any], kept: Record) -> Start:
     """A server on another machine: its address there, or the model's name, and how ssh gets there."""
     found, backend, name = read_ssh_model(text), given.get("backend"), given.get("served_model")
     if backend == "embedded":
@@ -302,10 +302,12 @@ def _start_over_ssh(text: str, given: Mapping[str, Any]) -> Start:
         raise UsageError(f"MODEL is given twice: {found.name} and --model {name}")
     check_file(given.get("cacert"), "--cacert")
     target = Target(backend, found.url, found.name or name, ssh=str(found.address))
-    return _start_of(given, target, [found.shown], None)
+    return _start_of(given, target, [found.shown], None, kept)
 
 
-def _start_of(given: Mapping[str, Any], target: Target, shown: list[str], engine: dict[str, Any] | None) -> Start:
+def _start_of(
+    given: Mapping[str, Any], target: Target, shown: list[str], engine: dict[str, Any] | None, kept: Record
+) -> Start:
     return Start(
         target=target,
         argv=["run", *shown],

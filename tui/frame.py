@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from msgspec.structs import replace
 
 from phasetop import events as ev
+from phasetop.machine import is_gpu
 from phasetop.metrics import Measures, Phases, measure
 from phasetop.session import Run, Session
 from phasetop.tui import devices
@@ -167,7 +168,7 @@ class FrameMaker:
                 wide=layout.rail is not None,
                 task=task,
                 devices=self._part("devices", lambda: self._device_rows(None, None, beat(cursor, MACHINE_NS), cursor), ()),
-                cards=max(1, sum(1 for d, known in session.devices.items() if d and known.at(cursor) is not None)),
+                cards=max(1, sum(1 for known in session.devices.values() if is_gpu(known.at(cursor)))),
             )
         phases = to_areas(measures.phases, cursor)
         upto = run.tokens.index(min(cursor, phases.end) if phases.running is None else cursor)

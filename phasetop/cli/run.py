@@ -87,6 +87,9 @@ def run(context: click.Context, /, model: str | None, **given: Any) -> None:
     """Run a prompt and watch it: live at a terminal, text and a summary otherwise.
 
     MODEL is a server's URL, a .gguf file, a model's name, or nothing: what is running here, else the embedded model.
+
+    ssh://[USER@]HOST[:PORT]/MODEL asks a server on another machine through this system's ssh: MODEL is then what it would be
+    there, a name, http://127.0.0.1:9000 (or :9000), or nothing. Nothing has to be installed there.
     """
     from phasetop import run as running
 

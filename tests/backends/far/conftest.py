@@ -58,9 +58,12 @@ class FarMachine:
 
     def cut(self) -> None:
         """Break the connections, as a network does."""
-        for child in psutil.Process(self.process.pid).children(recursive=True):
-            if child.name().startswith("sshd"):
-                child.kill()
+        for child in self.connections():
+            try:
+                if child.name().startswith("sshd"):
+                    child.kill()
+            except psutil.NoSuchProcess:
+                pass
 
     def refuse(self) -> None:
         """Take no more connections, and break those that stand."""

@@ -87,6 +87,7 @@ def shell(spawn: Spawn, tmp_path: Path) -> Iterator[Callable[..., Shell]]:
 def test_this_machine_as_psutil_has_it(shell: Callable[..., Shell], sh: str) -> None:
     one = shell(sh=sh)
     tick = one.until(lambda said: isinstance(said, Tick))
+    one.until(lambda said: isinstance(said, About) and "ram_bytes" in said.known)
     about = {name: value for said in one.said if isinstance(said, About) for name, value in said.known.items()}
     memory = psutil.virtual_memory()
     assert (about["system"], about["cores"], about["name"]) == ("Linux", psutil.cpu_count(), socket.gethostname())

@@ -60,7 +60,7 @@ def test_a_server_through_it_and_nothing_left(far: FarMachine, echo: str, free_p
         assert hello(tunnel, echo) == "hello"
         folder = Path(tunnel.mouth(echo)).parent
         assert folder.stat().st_mode & 0o777 == 0o700
-        with pytest.raises(httpx.RemoteProtocolError):
+        with pytest.raises(httpx.TransportError):
             hello(tunnel, nobody)
         assert b"@H " in b"".join(heard)
     finally:
@@ -89,7 +89,7 @@ def test_an_account_that_may_only_forward(far: FarMachine, far_options: list[str
 @pytest.mark.parametrize("far_options", [["AllowTcpForwarding no"]])
 def test_forwarding_that_is_not_allowed_is_said(far: FarMachine, far_options: list[str], echo: str) -> None:
     tunnel = Tunnel.open(FAR, [echo], lambda _: None)
-    with pytest.raises(httpx.RemoteProtocolError):
+    with pytest.raises(httpx.TransportError):
         hello(tunnel, echo)
     end = time.monotonic() + 10
     while tunnel.refused() is None and time.monotonic() < end:
