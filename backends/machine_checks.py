@@ -19,6 +19,7 @@ from typing import Final
 import psutil
 
 from phasetop import places
+from phasetop.backends.cores import quota_cores
 from phasetop.backends.host_counters import thermal_throttled_ns
 from phasetop.capabilities import Check
 from phasetop.figures import memory, size
@@ -169,8 +170,28 @@ def home_as_tilde(path: Path) -> str:
         return str(path)
 
 
+def affinity(cores: int, allowed: int, quota: float | None) -> Check | None:
+    """The CPUs that this process may run on, where that is what limits it most; None where it does not."""
+    if allowed >= cores or (quota is not None and quota <= allowed):
+        return None
+    text = f"{allowed} of {cores} CPUs, by affinity (taskset, a cpuset): more threads than that wait for each other"
+    return Check("cpu", "limited", text, f"give a server here -t {allowed}")
+
+
+def ssh(program: str | None) -> Check:
+    """The system's ssh, which `watch USER@HOST` goes through."""
+    if program is None:
+        return Check("ssh", "missing", "not in PATH; `phasetop watch USER@HOST` needs it", "apt-get install openssh-client")
+    return Check("ssh", "ok", "there, for `phasetop watch USER@HOST`")
+
+
 def machine_checks() -> Iterator[Check]:
     """All of them."""
+    if hasattr(os, "sched_getaffinity"):
+        held = affinity(os.cpu_count() or 1, len(os.sched_getaffinity(0)), quota_cores())
+        if held is not None:
+            yield held
+    yield ssh(shutil.which("ssh"))
     yield clock()
     yield swap()
     yield disk()

@@ -24,7 +24,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "GPUs": ("nvml", "gpu"),
     "counters": ("stamps", "clock", "rapl", "bandwidth", "heat", "processes"),
     "machine": ("cpu", "memory", "swap", "disk"),
-    "software": ("python", "libraries", "pynvml"),
+    "software": ("python", "libraries", "pynvml", "ssh"),
     "terminal": ("terminal", "colours", "ground", "sync", "mouse", "locale", "link"),
 }
 """The checks by section, in the order in which they are told; ``gpu-0`` and so on belong to ``gpu``."""
@@ -211,7 +211,7 @@ def _gpu(session: Session, name: str, device: ev.Device, cursor: int) -> Check:
     if denied:
         todo = "the driver refuses some counters to this user: run as the user that may read /dev/nvidia*, or ask the admin"
     elif device.peak_bytes_per_s is not None and bandwidth_of(device, None).value is None:
-        todo = f"--peak-bandwidth sets its peak: {bandwidth_of(device, None).source}"
+        todo = bandwidth_of(device, None).source
     return Check(name, "limited" if limited else "ok", ", ".join(parts), todo)
 
 
@@ -284,9 +284,13 @@ def _metrics(session: Session, cursor: int) -> Iterator[Metric]:
     for finding in session.findings.until(cursor):
         if finding.name == "embedded" and finding.state == "ok":
             backends.setdefault("embedded")
+    silent = any(notice.code == "no-progress" for notice in session.notices.until(cursor))
     for backend in backends:
         for metric in BY_SERVER.get(backend or "", ()):
-            yield Metric(f"{backend}.{metric.name}", metric.source, metric.why_not_better)
+            source, why = metric.source, metric.why_not_better
+            if silent and metric.name == "prefill_progress":
+                source, why = None, "this build of the server does not tell it"
+            yield Metric(f"{backend}.{metric.name}", source, why)
     devices = devices_of(session, cursor)
     gpus = [device for device in devices if device.d != 0]
     named = {device.d: name for name, device in zip(gpu_names(gpus), gpus, strict=True)}

@@ -142,7 +142,7 @@ def looked_at(session: Session) -> tuple[Looked, ...]:
         text = finding.text or ""
         if len(key) != 1:  # words for a shell, not a key
             key = does = ""
-        found = finding.state == "ok" or bool(key)
+        found = finding.state == "ok" or bool(key) or finding.v is not None  # one that wants a key is there
         if name == "embedded" and finding.state == "limited":
             found, key, does = True, "g", "fetches it"
         if task := _fetching(session) if name == "embedded" else None:

@@ -74,6 +74,20 @@ def test_swap(used: int, total: int, state: str) -> None:
     assert machine_checks.swap(used, total).state == state
 
 
+@pytest.mark.parametrize(
+    ("cores", "allowed", "quota", "todo"),
+    [(8, 8, None, None), (8, 2, None, "give a server here -t 2"), (8, 4, 2.0, None), (8, 2, 4.0, "give a server here -t 2")],
+)
+def test_the_affinity(cores: int, allowed: int, quota: float | None, todo: str | None) -> None:
+    found = machine_checks.affinity(cores, allowed, quota)
+    assert (found.todo if found is not None else None) == todo
+
+
+def test_ssh() -> None:
+    assert machine_checks.ssh("/usr/bin/ssh").state == "ok"
+    assert machine_checks.ssh(None).state == "missing"
+
+
 @pytest.mark.parametrize(("ms", "state"), [(None, None), ("0", "ok"), ("999", "ok"), ("60000", "limited")])
 def test_heat(tmp_path: Path, ms: str | None, state: str | None) -> None:
     if ms is not None:
