@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -54,35 +53,6 @@ def test_help_fits_and_is_not_cut(name: str) -> None:
             assert line.startswith("Usage:") or not line.endswith("..."), (
                 f"its first sentence is too long for a list: give it a short_help: {line}"
             )
-
-
-def calls(line: str) -> list[list[str]]:
-    """The arguments of each phasetop in a line of a shell."""
-    words = shlex.split(line, comments=True)
-    found: list[list[str]] = []
-    for word in words:
-        if word == "phasetop":
-            found.append([])
-        elif word in ("|", ">", ">>", "2>", "&&", ";"):
-            found.append([])
-            found[-1].append("\0")
-        elif found:
-            found[-1].append(word)
-    return [call for call in found if call[:1] != ["\0"]]
-
-
-@pytest.mark.parametrize("line", sorted({line for command in TREE.values() for line in MADE["examples"](command)}))
-def test_an_example_is_one_that_the_command_takes(line: str) -> None:
-    from phasetop.cli import _with_optional_values
-
-    (call,) = calls(line)
-    name, *rest = _with_optional_values(call)
-    command: click.Command | None = TREE[f"phasetop {name}"]
-    context = click.Context(phasetop, info_name="phasetop", obj={})
-    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
-        command = command.get_command(context, rest.pop(0))
-    assert command is not None
-    command.make_context(name, rest, parent=context)
 
 
 @pytest.mark.parametrize(
