@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -56,22 +56,25 @@ def bench_options(command: F) -> F:
     return command
 
 
-@click.command(context_settings=CONTEXT)
+EPILOG: Final = """\b
+Examples:
+  phasetop bench                                      # the lab's three prompts
+  phasetop bench -P 128,512,2048 -G 128               # in tokens, as llama-bench has them
+  phasetop bench -P 64 -d 0,2048,8192                 # decode at a filled context
+  phasetop bench http://box:8080 --parallel 1,2,4,8   # what a server does for several at once
+  phasetop bench model.gguf --sweep threads=1,2,4,8   # where more threads stop to help
+"""
+
+
+@click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="Measure the two phases over lengths of prompts.")
 @click.argument("model", required=False)
 @bench_options
 @display_options
 @click.pass_context
 def bench(context: click.Context, /, model: str | None, **given: Any) -> None:
-    r"""Measure the two phases: prefill, decode and first token over lengths of prompts, each with its spread.
+    """Measure the two phases: prefill, decode and first token over lengths of prompts, each with its spread.
 
     MODEL is a server's URL, a .gguf file, a model's name, or nothing: what is running here, else the embedded model.
-
-    \b
-    phasetop bench                                    the lab's three prompts
-    phasetop bench -P 128,512,2048 -G 128             in tokens, as llama-bench has them
-    phasetop bench -P 64 -d 0,2048,8192               decode at a filled context
-    phasetop bench http://box:8080 --parallel 1,2,4,8 what a server does for several at once
-    phasetop bench m.gguf --sweep threads=1,2,4,8     where more threads stop to help
     """
     from phasetop import bench_command
 
