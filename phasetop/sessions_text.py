@@ -41,7 +41,7 @@ def table(listed: Sequence[Listed], width: int = 80, *, now: datetime | None = N
         (any(one.live for one in listed), f"{RUNNING} runs now"),
         (
             any(not one.live and not one.row.complete for one in listed),
-            f"{CUT_OFF} ended without its last line, or was stopped",
+            f"{CUT_OFF} cut off before its end",
         ),
     ]
     told = [text for there, text in meanings if there]

@@ -17,7 +17,7 @@ from phasetop.display import Display
 from phasetop.faults import EXIT_FAILED, EXIT_OK, PhasetopError, UsageError
 from phasetop.nearby import LiveSession, live_sessions, told_by
 from phasetop.output import say, tell
-from phasetop.parts import stem_of
+from phasetop.parts import last_part, stem_of
 from phasetop.run import has_terminal
 from phasetop.ssh import Address
 from phasetop.visible import harmless
@@ -85,7 +85,7 @@ def watch(name: str | None, wanted: Wanted) -> int:
     else:
         source = Watched(path)
     title = f"watching {path.stem[:8]}" if path.parent == places.live_folder() else path.name
-    return _show(source, title, wanted, view=view, kept=_kept(path), here=places.is_live(path))
+    return _show(source, title, wanted, view=view, kept=_kept(path), here=places.is_live(last_part(path)))
 
 
 def _show(source: Source, title: str, wanted: Wanted, *, view: bool, kept: str | None, here: bool = False) -> int:
