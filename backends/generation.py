@@ -15,7 +15,7 @@ from phasetop import events as ev
 from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.protocol import Ask, Backend, HttpRequest, Outcome, Watch
 from phasetop.backends.recorder import Recorder
-from phasetop.backends.server_errors import KEY_NEEDED, explain_connection, explain_status, is_loading, needs_key
+from phasetop.backends.server_errors import KEY_NEEDED, explain_connection, explain_status, is_loading, needs_key, own_words
 from phasetop.backends.stamped import SO_TIMESTAMPNS, Wire
 
 _RETRY_S: Final = 0.1
@@ -221,7 +221,7 @@ class Generation:
         recorder, r = self._recorder, self._ask.r
         if request.retry_while_loading and is_loading(fault) and not self._cancelled.is_set():
             if first:
-                recorder.emit(ev.State(t=recorder.now(), s="loading", r=r, why=ev.shown(fault.text)))
+                recorder.emit(ev.State(t=recorder.now(), s="loading", r=r, why=own_words(fault, redacted=recorder.redacted)))
             recorder.emit(ev.State(t=recorder.now(), s="retry", r=r, why="503"))
             return True
         if self._cancelled.is_set():
@@ -233,7 +233,8 @@ class Generation:
     def _end(self, finish: str, fault: ev.Fault | None = None, detail: str | None = None) -> None:
         t = self._recorder.now()
         if fault is not None and needs_key(fault):
-            self._recorder.notice(KEY_NEEDED, ev.shown(fault.text), level="error", r=self._ask.r)
+            words = own_words(fault, redacted=self._recorder.redacted)
+            self._recorder.notice(KEY_NEEDED, words, level="error", r=self._ask.r)
         self._write([ev.End(t=t, r=self._ask.r, finish=finish, detail=detail or self._detail, error=fault)])
 
 

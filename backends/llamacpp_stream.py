@@ -172,7 +172,7 @@ class CompletionStream(SseReplyParser):
         if isinstance(own, dict):
             own = figures({key: value for key, value in own.items() if key not in _LEFT_OUT})
         event.raw = {**(raw or {}), **(own if isinstance(own, dict) else {})} or None
-        return total, event
+        return last.tokens_predicted if total is None else total, event
 
     def _totals(self) -> tuple[int | None, int | None]:
         if self._last is None:

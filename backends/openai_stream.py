@@ -19,7 +19,7 @@ from phasetop.backends.reply import BIG_EVENT_BYTES, fit
 from phasetop.backends.server_errors import explain_error, read_error
 from phasetop.backends.server_json import JsonDecoder, count, figures, load, milliseconds
 from phasetop.backends.sse_reply import SseReplyParser
-from phasetop.backends.tool_calls import ToolCall, ToolCalls
+from phasetop.backends.tool_calls import Function, ToolCall, ToolCalls
 
 _NOTHING: Final = msgspec.Raw(b"")
 
@@ -66,6 +66,7 @@ class _Delta(msgspec.Struct, gc=False):
     reasoning: str | None = None
     thinking: str | None = None
     tool_calls: list[ToolCall] | None = None
+    function_call: Function | None = None  # the one call of before there were several
 
 
 class _Choice(msgspec.Struct, gc=False):
@@ -215,6 +216,8 @@ class ChatStream(SseReplyParser):
             lines.append(("answer", answer, None))
         if delta.tool_calls:
             lines.extend(("tool", text, tool) for text, tool in self._calls.take(delta.tool_calls))
+        elif delta.function_call is not None:
+            lines.extend(("tool", text, tool) for text, tool in self._calls.take([ToolCall(0, None, delta.function_call)]))
         return lines
 
     def _total(self, choice: _Choice, chunk: _Chunk, lines: int) -> int | None:
@@ -295,6 +298,8 @@ class ChatStream(SseReplyParser):
                 event.total_n = prompt
         event.raw = raw or None
         known = [total for total in totals if total is not None]
+        if not known and usage is not None:
+            return usage.completion_tokens, event  # none, or one that cannot be
         return (max(known) if known else None), event
 
     def _totals(self) -> tuple[int | None, int | None]:
@@ -304,6 +309,7 @@ class ChatStream(SseReplyParser):
         prompt = event.total_n
         if prompt is None and event.prompt_n is not None and event.cached_n is not None:
             prompt = event.prompt_n + event.cached_n
+        total = count(total)
         return prompt, total if total is None or total >= self._reply.seen else None
 
 

@@ -29,6 +29,7 @@ class PartHead:
         self._servers: dict[int, bytes] = {}
         self._notices: dict[str, bytes] = {}
         self._running: dict[int, int] = {}  # request → how many of the kept lines came before it
+        self._ended: set[int] = set()
         self._kept: list[tuple[int | None, bytes]] = []
         self.kept_bytes = 0
 
@@ -53,15 +54,17 @@ class PartHead:
             case ev.Notice(r=None):
                 self._notices[event.code] = line
                 return
-            case ev.Request():
+            case ev.Request() if event.r not in self._ended:
                 self._running.setdefault(event.r, len(self._kept))
             case ev.Mark() | ev.Control() | ev.Task() | ev.Finding() | ev.Part() | ev.Bye():
                 return
         if self._running and (r is None or r in self._running):
             self._kept.append((r, line))
             self.kept_bytes += len(line)
-        if isinstance(event, ev.End) and self._running.pop(event.r, None) is not None:
-            self._forget()
+        if isinstance(event, ev.End):
+            self._ended.add(event.r)
+            if self._running.pop(event.r, None) is not None:
+                self._forget()
 
     def _forget(self) -> None:
         """Let go of the lines from before the oldest request that runs."""

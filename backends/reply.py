@@ -134,16 +134,20 @@ class Reply:
 
         Args:
             t: stamp of the read that brought the finish.
-            total: the final count of generated tokens, None where there is none.
+            total: the final count of generated tokens as the server tells it, None where there is none.
 
         Returns:
-            The events, and the final count if it is credible: a count below the tokens that came counts for nothing.
+            The events, and the final count if it is credible: a count below the tokens that came, or one that no reply can
+            have, counts for nothing.
 
         """
-        total = count(total)
-        if self._settled or total is None:
+        said, total = total, count(total)
+        if self._settled or said is None:
             return [], total
         self._settled = True
+        if total is None:
+            text = f"the server counts {str(said)[:30]} tokens, which cannot be: its count is not used"
+            return [ev.Notice(t=t, r=self.r, code="implausible", level="warn", text=text)], None
         if total < self.seen:
             text = f"the server counts {total} tokens, but at least {self.seen} came: its count is not used"
             about = {"count": total, "seen": self.seen}

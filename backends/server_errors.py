@@ -40,6 +40,16 @@ def is_loading(fault: ev.Fault) -> bool:
     return fault.status == 503 and isinstance(fault.text, str) and re.search(r"\bloading\b", fault.text, re.I) is not None
 
 
+def own_words(fault: ev.Fault, *, redacted: bool) -> str:
+    """The error in words; of an answer that a server gave, where texts are left out, what is known besides its own words."""
+    if not redacted or fault.status is None:
+        return ev.shown(fault.text)
+    if needs_key(fault):
+        return f"the server wants a key, or another one ({fault.status}): --api-key, or LLAMA_API_KEY"
+    code = f" ({fault.code})" if fault.code is not None else ""
+    return f"the server answered {fault.status}{code}"
+
+
 def needs_key(fault: ev.Fault) -> bool:
     """Whether the server wants a key that it did not get, or another one."""
     return fault.code == KEY_NEEDED

@@ -26,7 +26,7 @@ from phasetop.backends.locality import listening_pid
 from phasetop.backends.protocol import Backend
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.registry import identify, probe_of
-from phasetop.backends.server_errors import KEY_NEEDED, needs_key
+from phasetop.backends.server_errors import KEY_NEEDED, needs_key, own_words
 from phasetop.faults import UsageError
 from phasetop.model_names import display_name
 from phasetop.ssh import Address, parse_address
@@ -377,9 +377,10 @@ class Target:
     def _fail(self, fault: ev.Fault) -> None:
         self.fault = fault
         recorder = self._recorder
-        recorder.emit(ev.State(t=recorder.now(), v=self.v, s="gone", why=ev.shown(fault.text)))
+        words = own_words(fault, redacted=recorder.redacted)
+        recorder.emit(ev.State(t=recorder.now(), v=self.v, s="gone", why=words))
         if needs_key(fault):
-            recorder.notice(KEY_NEEDED, ev.shown(fault.text), level="error")
+            recorder.notice(KEY_NEEDED, words, level="error")
 
 
 def _renamed(backend: Backend) -> Backend:

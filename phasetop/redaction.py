@@ -40,6 +40,9 @@ def redact(event: ev.Event) -> ev.Event:
             if error is not None and isinstance(error.text, str):
                 error = msgspec.structs.replace(error, text=text_bytes(error.text))
             return msgspec.structs.replace(event, stop=None if event.stop is None else text_bytes(event.stop), error=error)
+        case ev.Notice(code="finish-unknown"):
+            text = "the server ended the reply with a word that nobody knows, which is taken for a stop"
+            return msgspec.structs.replace(event, text=text, about=None)
         case ev.Notice(code="stray-bytes"):
             return msgspec.structs.replace(event, text="the stream held what is no event (left out here)", about=None)
         case ev.Model():

@@ -148,6 +148,17 @@ def test_errors_can_be_read_with_redact_too(phasetop: Phasetop, metronome: Beat,
     )
 
 
+def test_no_line_of_a_redacted_recording_has_a_servers_words(phasetop: Phasetop, metronome: Beat, tmp_path: Path) -> None:
+    body = '{"error":{"code":401,"message":"Hush, give me a key","type":"authentication_error"}}'
+    url = metronome(script=[{"status": 401}, {"text": body}]).url
+    file = tmp_path / "a.phasetop"
+    done = phasetop("run", url, "-p", "hi", "--redact", f"--record={file}")
+    assert done.returncode == 1
+    assert b'"code":"key-needed"' in file.read_bytes()
+    assert b"Hush" not in file.read_bytes()
+    assert b"--api-key" in file.read_bytes()
+
+
 def test_a_cut_stream_is_1_and_keeps_the_text(phasetop: Phasetop, metronome: Beat) -> None:
     chunk = 'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n'
     done = phasetop("run", metronome(script=[{"text": chunk}, {"close": True}]).url, "-p", "hi")

@@ -131,6 +131,7 @@ def test_an_end_keeps_status_and_code() -> None:
     "event",
     [
         ev.Notice(t=1, code="stray-bytes", text=SECRET, about={"bytes": SECRET}),
+        ev.Notice(t=1, code="finish-unknown", text=SECRET, about={"reason": SECRET}),
         ev.Model(t=1, m=0, v=0, name="m", template=SECRET),
     ],
 )

@@ -46,6 +46,35 @@ def test_ollama_v1(gather: GatherFn) -> None:
     assert last.raw == {"usage": {"prompt_tokens": 12, "completion_tokens": 12, "total_tokens": 24}}
 
 
+def test_a_call_of_the_old_form(gather: GatherFn) -> None:
+    """`function_call`: one call, its name first, then its arguments in pieces."""
+    found = gather(
+        feed(
+            delta(role="assistant", content=None, function_call={"name": "weather", "arguments": ""}),
+            delta(function_call={"arguments": '{"city":'}),
+            delta(function_call={"arguments": '"Rome"}'}),
+            delta("function_call"),
+        )
+    )
+    assert [(tok.c, tok.x, tok.tool) for tok in found.lines] == [
+        ("tool", "", ev.Tool(index=0, name="weather")),
+        ("tool", '{"city":', None),
+        ("tool", '"Rome"}', None),
+    ]
+    assert found.finish == ("tool_calls", None)
+
+
+@pytest.mark.parametrize("said", [-3, 10**12, 10**30])
+def test_a_count_that_no_reply_can_have_is_told(gather: GatherFn, said: int) -> None:
+    events = feed(delta(content="a"), delta(content="b"), delta("stop"), usage(9, said, 12))
+    (notice,) = (event for event in events if isinstance(event, ev.Notice))
+    assert (notice.code, notice.level) == ("implausible", "warn")
+    assert notice.text.startswith(f"the server counts {str(said)[:30]} tokens, which cannot be")
+    found = gather(events)
+    assert [tok.x for tok in found.lines] == ["a", "b"]
+    assert all(timings.gen_n is None for timings in found.timings)
+
+
 def test_the_end_token_is_a_line_at_the_finish(gather: GatherFn) -> None:
     found = gather(
         feed(delta(role="assistant", content=""), delta(content="a"), delta(content="b"), delta("stop"), usage(9, 3))
