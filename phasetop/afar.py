@@ -6,6 +6,7 @@ comes twice, also where the cut is within a line or within a character.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Final
@@ -16,8 +17,9 @@ from phasetop.alternatives import Alternative
 from phasetop.faults import FormatError, PhasetopError
 from phasetop.inflow import HEAD_BYTES, Inflow
 from phasetop.link import Connection
+from phasetop.parts import SUFFIX, part_name, split_stem, stem_of
 from phasetop.present import Present
-from phasetop.recording import check_hello, notice, settle
+from phasetop.recording import check_hello, notice, settle, why_it_ended
 from phasetop.session import Session
 from phasetop.ssh import Address, Failure
 from phasetop.standing import Standing
@@ -56,7 +58,8 @@ class FarSession:
     ) -> None:
         self.address = address
         self.lost: str | None = None  # why it is over, where the link is lost for good
-        self._name = name
+        self._names = [name]  # what the file may be called there
+        self._gone_on: ev.Part | None = None  # the further part that is followed
         self._connect = connect
         self._clock = clock
         self._inflow = Inflow()
@@ -70,6 +73,7 @@ class FarSession:
         self._since = 0.0
         self._tries = 0
         self._again_at = 0.0
+        self._names_left: list[bytes] = []
         self._link: Connection | None = connection
         if connection is not None:
             self._ask()
@@ -142,8 +146,10 @@ class FarSession:
         if self.session.bye is not None:
             self._gone = True
             self.close()
+        elif self._opened is not None and self._goes_on():
+            self.close()
         elif self._link is not None and self._opened is not None and self._all_of_it(link.freed_at):
-            self._end("collector-died")
+            self._end(why_it_ended(self.session))
             return True
         elif self._link is not None and link.failure is not None:
             self._fail(link.failure)
@@ -152,6 +158,19 @@ class FarSession:
 
     def _all_of_it(self, freed_at: int | None) -> bool:
         return freed_at is not None and self._inflow.size >= freed_at
+
+    def _goes_on(self) -> bool:
+        """Whether all of this file came and the session goes on in another: that is asked for over a new connection."""
+        part = self.session.goes_on
+        if part is None or part is self._gone_on or self._inflow.size > self._inflow.whole:
+            return False
+        folder, slash, name = self._names[0].rpartition(b"/")
+        stem = split_stem(stem_of(os.fsdecode(name)))[0]
+        beside = folder + slash + os.fsencode(part_name(stem, part.part) + SUFFIX)
+        self._names = [beside, os.fsencode(stem_of(os.path.basename(part.file or "")))]  # or in the live folder there
+        self._gone_on, self._opened, self._again_at = part, None, 0.0
+        self._inflow.go_on()
+        return True
 
     def _hear(self, said: far.Said) -> bool:
         """Obey what the far side says; True when the session grew."""
@@ -168,18 +187,29 @@ class FarSession:
 
     def _ask(self) -> None:
         """Ask for what follows the last whole line."""
-        assert self._link is not None
-        hello = self.session.hello
         self._inflow.resume()
         self._started_at, self._before = self._inflow.whole, b""
-        self._link.send(far.follow_line(self._started_at, self._name, hello.session if hello is not None else None))
+        self._names_left = list(self._names)
+        self._ask_for(self._names_left.pop(0))
+
+    def _ask_for(self, name: bytes) -> None:
+        assert self._link is not None
+        hello = self.session.hello
+        session = hello.session if hello is not None and self._gone_on is None else None
+        self._link.send(far.follow_line(self._started_at, name, session))
 
     def _refused(self, why: str) -> None:
+        if self._names_left:
+            self._ask_for(self._names_left.pop(0))
+            return
+        if self._gone_on is not None and not self._inflow.size:
+            self._fail(Failure("far", f"part {self._gone_on.part} of the session is not there yet"))
+            return
         if self._known:
             self._lose("the far file is gone: its run has ended and was not kept")
             return
         self.close()
-        name = harmless(self._name.decode("utf-8", "replace"), newlines=False)
+        name = harmless(self._names[0].decode("utf-8", "replace"), newlines=False)
         wrong = f"there is no session {name!r}" if why == "none" else f"{name!r} cannot be read"
         raise PhasetopError(f"{self.address}: {wrong}")
 
@@ -192,11 +222,12 @@ class FarSession:
                 self.close()
                 path = harmless(opened.path.decode("utf-8", "replace"), newlines=False)
                 raise FormatError(f"{self.address}:{path}: {error}") from None
-            self._known, self._name = True, opened.path
+            self._known = True
         elif self._started_at and (opened.size < self._started_at or opened.first != self._inflow.first):
             self._inflow.start_over()
             self._fail(Failure("lost", "another session stands there now"))
             return
+        self._names = [opened.path]
         self._opened, self._failed, self._tries = opened, None, 0
 
     def _take(self, data: bytes) -> bool:

@@ -35,13 +35,13 @@ class Inflow:
 
     @property
     def whole(self) -> int:
-        """The bytes of whole lines: what follows them is asked for after a cut."""
-        return self._feed.offset
+        """The bytes of whole lines of the file that comes: what follows them is asked for after a cut."""
+        return self._feed.offset - self._feed.base
 
     @property
     def size(self) -> int:
-        """All bytes, those of a line without an end too."""
-        return self._feed.offset + self._feed.tail_bytes
+        """All bytes of the file that comes, those of a line without an end too."""
+        return self.whole + self._feed.tail_bytes
 
     @property
     def first(self) -> bytes:
@@ -57,7 +57,7 @@ class Inflow:
         if len(self._head) < HEAD_BYTES and self.size == len(self._head):
             self._head += data[: HEAD_BYTES - len(self._head)]
         if self._copy is not None:
-            self._write(data, self.size)
+            self._write(data, self._feed.base + self.size)
         lines = self._feed.feed(data)
         if self._replaced and self.session.hello is not None:
             self._replaced = False
@@ -80,7 +80,11 @@ class Inflow:
         self._head = self._head[: self.whole]
         self._feed.forget_tail()
         if self._copy is not None:
-            os.ftruncate(self._copy.fileno(), self.whole)
+            os.ftruncate(self._copy.fileno(), self._feed.offset)
+
+    def go_on(self) -> None:
+        """What comes next is a further part of the session, from the part's beginning."""
+        self._feed, self._head = LineFeed(self.session, after=self._feed.offset), b""
 
     def start_over(self) -> None:
         """What comes next is another session, from its beginning."""
@@ -93,8 +97,8 @@ class Inflow:
         return read_alternatives(self.session, path, r, i)
 
     def copied(self) -> bytes | None:
-        """All that came; None where there was no place for it."""
-        return None if self._copy is None else os.pread(self._copy.fileno(), self.size, 0)
+        """All that came, of all parts; None where there was no place for it."""
+        return None if self._copy is None else os.pread(self._copy.fileno(), self._feed.base + self.size, 0)
 
 
 def _unnamed() -> IO[bytes] | None:

@@ -351,6 +351,28 @@ def test_a_goodbye_ends_the_link() -> None:
     assert source.standing is None
 
 
+def test_a_session_that_goes_on_in_a_further_part_is_followed_there() -> None:
+    goes_on = ev.Part(t=20, part=2, file="x.part2.phasetop")
+    head = [HELLO, *LINES[1:4], ev.Part(t=21, part=2)]  # a part's head says again what runs
+    more = [ev.Tok(t=30, r=0, x="!"), ev.Bye(t=31, reason="done", lines=4)]
+    world = World(ev.encode_all([*LINES, goes_on]), pieces=[60, 0])
+    world.freed = True
+    source = world.watch()
+    for _ in range(80):
+        source.poll()
+        world.clock.now += 0.25
+        if world.name == b"/there.part2.phasetop":
+            world.file, world.gone = ev.encode_all([*head, *more]), False
+        elif source.session.goes_on is not None:
+            world.gone = True  # it is there a moment later
+    assert not source.live
+    assert source.lost is None
+    run = source.session.runs[0]
+    assert "".join(str(x) for x in run.tokens.text) == "Über 東京😀!"
+    assert [one.text for one in source.alternatives(0, 2)[0]] == [" 東京", "é"]
+    assert source.session.bad_lines == 0
+
+
 def test_another_session_in_its_place_is_shown_from_its_beginning() -> None:
     world = World(pieces=[len(FILE), 0])
     source = world.watch()
