@@ -11,6 +11,8 @@ from typing import Final
 from phasetop import far, ssh
 from phasetop.ssh import Address, Failure
 
+_OPTIONS: Final = ("-C",)
+"""Compressed, a token's line takes half of what it does else, packets and all: `benchmarks/far_screen.py`."""
 READY_S: Final = 30.0
 """So long the far shell may take to come up, after the time that connecting may take."""
 _READ_BYTES: Final = 1 << 16
@@ -43,7 +45,7 @@ class Connection:
         self._reader = far.FarReader(nonce)
         try:
             self._process = subprocess.Popen(
-                argv(nonce) if argv is not None else ssh.command(address, *far.words(nonce), stdin=True),
+                argv(nonce) if argv is not None else ssh.command(address, *far.words(nonce), options=_OPTIONS, stdin=True),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

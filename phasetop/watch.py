@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from phasetop import far, places, ssh
+from phasetop import far, places, priority, ssh
 from phasetop.display import Display
 from phasetop.faults import EXIT_FAILED, EXIT_OK, PhasetopError, UsageError
 from phasetop.nearby import LiveSession, live_sessions, told_by
@@ -74,6 +74,7 @@ def watch(name: str | None, wanted: Wanted) -> int:
     view = wanted.view and has_terminal()
     if name is not None and (there := far_name(name)) is not None:
         return _watch_far(*there, wanted, view=view)
+    priority.step_back(priority.STARTING)  # the run that is watched has this machine's CPU, perhaps
     path = _find(name) if name is not None else _find_here(wanted, view=view)
     from phasetop.live import Recorded, Watched
 
@@ -95,6 +96,8 @@ def _show(source: Source, title: str, wanted: Wanted, *, view: bool, kept: str |
         return watch_view(source, wanted.display, title, here=here)
     from phasetop.watch_plain import follow
 
+    if here:
+        priority.step_back(priority.DRAWING)
     return follow(source, kept_as=kept, as_json=wanted.json, show_thinking=wanted.show_thinking)
 
 
@@ -223,7 +226,7 @@ def _watch_far(address: Address, name: str | None, wanted: Wanted, *, view: bool
             source.poll()
             time.sleep(_PAUSE_S)
         short = re.split(r"[/\\]", name)[-1]
-        title = str(address) if stem_of(short) == _id(source) else f"{address}:{short}"
+        title = f"watching {address}" if stem_of(short) == _id(source) else f"{address}:{short}"
         status = _show(source, title, wanted, view=view, kept=None)
     finally:
         (source or link).close()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE, PhasetopError
-from phasetop.headless import POLL_S, Interrupts, TextOut, error_line, tell_notices
+from phasetop.headless import Interrupts, TextOut, error_line, tell_notices
 from phasetop.output import print_utf8, say, silence_stdout, tell
 from phasetop.session import Run, Session
 from phasetop.standing import Standing
+
+POLL_S: Final = 0.05
+"""Somebody else's run is looked at so often: three times less than one's own, as it may have ten watchers."""
 
 
 class Source(Protocol):
