@@ -117,8 +117,8 @@ def test_a_run_there_is_watched_as_it_goes_and_killed(
 ) -> None:
     there = {**os.environ, "XDG_STATE_HOME": str(far_machine.state)}
     nowhere = subprocess.DEVNULL
-    run = [*PHASETOP, "run", "--backend", "embedded", "-t", "1", "-n", "2000", "--plain", "-p", "Tell a long story."]
-    spawn(run, env=there, stdout=nowhere, stderr=nowhere)
+    run = [*PHASETOP, "run", "--backend", "embedded", "-t", "1", "-n", "3000", "-o", "ignore_eos=true", "--plain"]
+    spawn([*run, "-p", "Tell a long story."], env=there, stdout=nowhere, stderr=nowhere)
     seen = spawn([*PHASETOP, "watch", "far:", "--plain", "--wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert seen.stdout is not None
     assert seen.stderr is not None
