@@ -142,15 +142,15 @@ def depth_chart(run: Run, lines: int, prompt: int | None, ceiling: Ceiling = lam
     limits = [] if prompt is None else _limits(ceiling, low, high)
     shown = [(x, y) for x, y in limits if y <= _FAR * most]
     top = _nice(max([most, *(y for _, y in shown)]))
-    note = ""
-    if prompt is None:
-        note = "; the prompt's length is not known"
-    elif limits:
-        note = f", ceiling {rate(limits[-1][1])}" + ("" if shown else ", far above")
     mean = (tokens.count[lines - 1] - tokens.count[begin]) * 1e9 / max(1, tokens.t[lines - 1] - tokens.t[begin])
+    note = f"tok/s, mean {rate(mean)}"
+    if prompt is None:
+        note += "; the prompt's length is not known"
+    elif limits:
+        note = f"tok/s, ceiling {rate(limits[-1][1])}" + ("" if shown else ", far above")
     return Chart(
         title,
-        f"tok/s, mean {rate(mean)}{note}",
+        note,
         x=(low, high),
         y=(0.0, top),
         x_labels=_ends(low, high, "tokens deep"),
@@ -168,6 +168,8 @@ def _limits(ceiling: Ceiling, low: float, high: float) -> list[tuple[float, floa
 _CEILING_POINTS: Final = 16
 _FAR: Final = 6.0
 """A ceiling so many times as high as the rate is told, and not drawn."""
+_EXPLAINED: Final = 0.5
+"""A line that explains less of the batches' spread than this says nothing."""
 _TRUSTED_DEPTHS: Final = 2
 """How far beyond the prompt's length its fit is believed."""
 
@@ -188,10 +190,12 @@ def prefill_chart(run: Run, at: int) -> Chart:
     last = float(seen[-1].total or max(done.values()))
     first = float(seen[0].cached or min(done.values()))
     top = _nice(max(y for _, y in points))
-    fitted = fit_line([(x, 1 / y) for x, y in points])
+    inverse = [(x, 1 / y) for x, y in points]
+    fitted = fit_line(inverse)
+    scattered = fitted is not None and explained(inverse, fitted) < _EXPLAINED
     series = [_series(points, "prefill", "dots")]
-    note = "tok/s"
-    if fitted is not None:
+    note = "tok/s; too scattered for a line" if scattered else "tok/s"
+    if fitted is not None and not scattered:
         base, slope = fitted
         xs = [first + (last - first) * i / 60 for i in range(61)]
         curve = [(x, 1 / (base + slope * x)) for x in xs if base + slope * x > 0]
@@ -256,6 +260,14 @@ def fit_line(points: Sequence[tuple[float, float]]) -> tuple[float, float] | Non
         return None
     slope = sum((x - mx) * (y - my) for x, y in points) / spread
     return my - slope * mx, slope
+
+
+def explained(points: Sequence[tuple[float, float]], line: tuple[float, float]) -> float:
+    """The share of the values' spread that a line explains (R²); 1 where they do not differ by more than a hundredth."""
+    mean = sum(y for _, y in points) / len(points)
+    spread = sum((y - mean) ** 2 for _, y in points)
+    left = sum((y - line[0] - line[1] * x) ** 2 for x, y in points)
+    return 1.0 if spread <= len(points) * (mean / 100) ** 2 else 1 - left / spread
 
 
 def _nice(value: float) -> float:

@@ -52,7 +52,7 @@ def _unknown(area: Area, rows: int, values: int, unit: str, reason: str) -> None
     """A dash; its reason under it where there is a row, since beside the unit there is little room."""
     area.value(values, max(0, rows - 2), UNKNOWN, unit, "" if rows > 1 else reason)
     if rows > 1:
-        area.put(values + 8, rows - 1, reason, "faint")
+        area.put(min(values + 8, area.width - 1 - len(reason)), rows - 1, reason, "faint")
 
 
 def _gap_figure(ns: float, *, fine: bool) -> tuple[str, str]:

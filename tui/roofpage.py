@@ -31,6 +31,8 @@ TITLE: Final = "roofline"
 WIDE: Final = 100
 """From so many columns on, and `TALL` rows, sliders and figures stand beside the plot."""
 TALL: Final = 24
+ROOMY: Final = 24
+"""From so many rows on there is a blank one over the keys."""
 NARROW: Final = 72
 """Below so many columns everything stands one under the other."""
 _LABELS: Final[dict[Name, str]] = {
@@ -65,11 +67,11 @@ def paint(area: Area, frame: Frame, session: Session, sliders: Sliders) -> None:
     own = own_of(session, run, measures, frame.cursor)
     done = answer(own, sliders.changed)
     roof = whole_roof(measures, own, done)
-    inner = area.area(1, 0, area.width - 2, area.height)
+    inner = area.area(1, 0, area.width - 2, area.height - (area.height >= ROOMY))
     times = 4 if inner.height >= 19 else 3 if inner.height >= 17 else 0
     body = inner.area(0, 0, inner.width, inner.height - times)
     rows = len(NAMES)
-    if inner.width >= WIDE and inner.height >= TALL:
+    if inner.width >= WIDE and inner.height >= TALL - 1:
         left = min(64, inner.width * 11 // 20)
         paint_sliders(body.area(0, 0, left, rows + 2), own, done, sliders)
         paint_figures(body.area(0, rows + 4, left, body.height - rows - 4), measures, done)

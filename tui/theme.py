@@ -148,7 +148,7 @@ class Look:
     @property
     def spreads(self) -> bool:
         """Whether areas are drawn with every second column of dots, since their colour cannot be subdued."""
-        return self.depth == "16"
+        return not self.subdues
 
     @property
     def on_area(self) -> Role:

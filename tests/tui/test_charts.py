@@ -116,6 +116,21 @@ def test_the_fit_of_the_prefill_finds_what_made_it() -> None:
     assert fitted == pytest.approx((base, slope), rel=1e-3)
 
 
+def test_batches_that_scatter_get_no_line() -> None:
+    script = opening()
+    t = script.t
+    script.add(ev.Request(t=t, r=0, v=0, m=0, api="chat"), ev.State(t=t, r=0, s="sent"))
+    script.add(ev.Prog(t=t, r=0, total=4096, cached=0, done=0))
+    for batch, ms in enumerate((90, 30, 85, 40, 95, 35, 80, 45), 1):  # another program comes and goes
+        t += ms * MS
+        script.add(ev.Prog(t=t, r=0, total=4096, cached=0, done=batch * 512))
+    chart = charts.prefill_chart(session_of(script.sorted()).runs[0], t)
+    assert chart.note == "tok/s; too scattered for a line"
+    assert [series.role for series in chart.series] == ["prefill"]
+    assert charts.explained([(0, 1.0), (1, 2.0), (2, 3.0)], (1.0, 1.0)) == pytest.approx(1.0)
+    assert charts.explained([(0, 1.0), (1, 5.0), (2, 1.0)], (7 / 3, 0.0)) == pytest.approx(0.0)
+
+
 def test_a_flat_prefill_is_not_drawn_out_to_where_nobody_was() -> None:
     script = opening()
     t = script.t
