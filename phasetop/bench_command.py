@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
@@ -28,6 +27,9 @@ SWEEP_HZ: Final = 1.0
 """With several engines the machine is looked at less often: each has a collector of its own."""
 _CONTEXT: Final = 4096
 _CONTEXT_STEP: Final = 256
+_BATCH: Final = 512
+"""llama.cpp's own ubatch. A run of the embedded engine takes what a test at its start found, which other load disturbs."""
+_BAR: Final = 16
 _FORMATS: Final = ("as_json", "as_csv", "as_md", "as_benchstat")
 
 
@@ -76,6 +78,8 @@ def _starts(base: Plan, wanted: BenchPlan) -> Iterator[tuple[Start, dict[str, in
     need = -(-wanted.most_tokens // _CONTEXT_STEP) * _CONTEXT_STEP
     if "context" not in settings:
         settings["context"] = max(_CONTEXT, need) * wanted.most_parallel
+    if "batch" not in settings and (wanted.sweep is None or wanted.sweep.name not in ("batch", "ubatch")):
+        settings["batch"] = _BATCH
     if wanted.most_parallel > 1:
         settings.setdefault("parallel", wanted.most_parallel)
     target = start.target or Target()
@@ -160,9 +164,10 @@ def _drive(work: Bench, interrupts: Interrupts) -> int | None:
 def _progress(work: Bench) -> str:
     done, asked = work.progress()
     minutes, seconds = divmod(int(work.took_s), 60)
-    many = f" · {done} of {asked} repeats" if asked else ""
-    more = " · and on until the intervals are narrow" if asked and done >= asked else ""
-    return f"bench    {work.now}{many}{more} · {minutes}:{seconds:02d}"
+    filled = _BAR * done // asked if asked else 0
+    bar = f"{'█' * filled}{'·' * (_BAR - filled)}  {done} of {asked} repeats · " if asked else ""
+    more = " · on until the intervals are narrow" if asked and done >= asked else ""
+    return f"bench    {bar}{work.now}{more} · {minutes}:{seconds:02d}"
 
 
 def _tell_found(lane: Lane, told: int) -> int:
@@ -204,6 +209,9 @@ def _print(work: Bench, kept: Sequence[str], given: Mapping[str, Any], status: i
         say(text)
         if code == EXIT_USAGE or given.get("as_json") is None:
             return status if status is not None else code
+    elif not any(lane.samples for lane in work.lanes) and given.get("as_json") is None:
+        say("interrupted before anything was measured")
+        return status if status is not None else EXIT_INTERRUPTED
     from phasetop.bench_notices import notices_of
     from phasetop.bench_points import points_of
     from phasetop.bench_report import bench_object
@@ -217,7 +225,7 @@ def _print(work: Bench, kept: Sequence[str], given: Mapping[str, Any], status: i
     except BrokenPipeError:
         silence_stdout()
         return EXIT_PIPE
-    if not given.get("as_json") and given.get("as_json") is None and any(given.get(name) for name in _FORMATS):
+    if given.get("as_json") is None and any(given.get(name) for name in _FORMATS):
         for notice in notices:
             say(notice.text)
     if status is not None:
@@ -277,4 +285,4 @@ def _texts(
     if kept:
         yield harmless(f"{'kept':<9}as {', '.join(kept)}", newlines=False)
     if given.get("with_plot", True):
-        yield from plots(points, width, colour=terminal and "NO_COLOR" not in os.environ)
+        yield from plots(points, width, fine=terminal)

@@ -59,9 +59,9 @@ def md_lines(told: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]:
     extra = [_BENCH_NAMES.get(name, name) for name in swept if name not in ("threads",)]
     names = ["model", "size", "params", "backend", *(["ngl"] if on_gpu and "ngl" not in extra else [])]
     names += [*([] if on_gpu and "threads" not in swept else ["threads"]), *extra, "test", "t/s"]
-    named = model.get("name"), model.get("quantisation")
+    named = model_parts(model)
     cells = {
-        "model": harmless(" ".join(part for part in named if part), newlines=False),
+        "model": harmless(" ".join(named), newlines=False),
         "size": _size(model.get("tensor_bytes") or model.get("file_bytes")),
         "params": _params(model.get("parameters")),
         "backend": harmless(str(server.get("kind") or ""), newlines=False),
@@ -79,6 +79,12 @@ def md_lines(told: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]:
                 yield _md_row({name: row.get(name, "") for name in names})
     yield ""
     yield f"build: phasetop {told.get('phasetop') or ''}, {server.get('kind') or ''} {server.get('version') or ''}".rstrip()
+
+
+def model_parts(model: Mapping[str, Any]) -> list[str]:
+    """Its name, and its quantisation where the name does not say it."""
+    name, quant = str(model.get("name") or ""), str(model.get("quantisation") or "")
+    return [part for part in (name, quant if quant.lower() not in name.lower() else "") if part]
 
 
 def _tests(point: Point) -> Iterator[tuple[str, Figure]]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from phasetop.bench_lane import Lane
 from phasetop.bench_plan import CACHED_NEW, Cell
 from phasetop.bench_samples import Sample, usual
-from phasetop.bench_stats import Figure, Line, apart, knee, least_squares
+from phasetop.bench_stats import KNEE_SHARE, Figure, Line, apart, knee, least_squares
 
 _WORTH: Final = 1.05
 """A rate that differs by less is not worth a word."""
@@ -245,22 +245,35 @@ def _at_once(points: Sequence[Point]) -> list[str]:
 
 
 def _swept(points: Sequence[Point]) -> list[str]:
-    """The knee of a sweep by each phase, over the cells' mean share of their best; and what each step brought."""
+    """The knee of a sweep by each phase, over all cells; and what each step brought."""
     engines = sorted(_engines(points), key=lambda engine: [(isinstance(v, str), v) for _, v in engine])
     if len(engines) < 2 or not engines[0]:
         return []
     name = engines[0][0][0]
     found = []
-    for phase, read in (("decode", lambda p: p.decode), ("prefill", lambda p: p.prefill)):
-        shares = [(engine[0][1], _relative(points, engine, engines[0], read)) for engine in engines]
-        known = [(value, share) for value, share in shares if share is not None]
+    phases: tuple[tuple[str, Callable[[Point], Figure]], ...] = (
+        ("Decode", lambda point: point.decode),
+        ("Prefill", lambda point: point.prefill),
+    )
+    for phase, read in phases:
+        known = [(engine[0][1], _relative(points, engine, engines[0], read)) for engine in engines]
+        known = [(value, figure) for value, figure in known if figure.values]
         if len(known) < 2:
             continue
-        best = max(share for _, share in known)
-        at = next(value for value, share in known if share >= 0.95 * best)
-        steps = [f"{before[0]} to {after[0]} {100 * (after[1] / before[1] - 1):+.0f} %" for before, after in pairwise(known)]
-        found.append(f"{phase.capitalize()} is at its best, or within 5 % of it, from {name} {at} on: {', '.join(steps)}.")
+        best = max((figure for _, figure in known), key=lambda figure: figure.mean or 0)
+        if not any(apart(best, figure) for _, figure in known):
+            found.append(f"{phase}: {name} makes no difference beyond the noise.")
+            continue
+        at = next(value for value, figure in known if (figure.mean or 0) >= KNEE_SHARE * (best.mean or 0))
+        steps = [f"{before[0]} to {after[0]} {_step(before[1], after[1])}" for before, after in pairwise(known)]
+        found.append(f"{phase} is at its best, or within 5 % of it, from {name} {at} on: {', '.join(steps)}.")
     return found
+
+
+def _step(before: Figure, after: Figure) -> str:
+    """What a step of a sweep brought."""
+    gain = 100 * ((after.mean or 0) / (before.mean or 1) - 1)
+    return f"{gain:+.0f} %" if apart(before, after) else f"{gain:+.0f} % (within the noise)"
 
 
 def _relative(
@@ -268,14 +281,14 @@ def _relative(
     engine: tuple[tuple[str, int | str], ...],
     base: tuple[tuple[str, int | str], ...],
     read: Callable[[Point], Figure],
-) -> float | None:
-    """A phase's rate on an engine against the first one's: the geometric mean over the cells that both measured."""
-    product, n = 1.0, 0
+) -> Figure:
+    """A phase's repeats on an engine, each over the mean of the same cell on the first engine."""
+    values: list[float] = []
     for point in points:
         if tuple(point.swept.items()) != engine:
             continue
         other = next((p for p in points if tuple(p.swept.items()) == base and p.cell == point.cell), None)
-        a, b = read(point).mean, read(other).mean if other is not None else None
-        if a and b:
-            product, n = product * a / b, n + 1
-    return product ** (1 / n) if n else None
+        middle = read(other).mean if other is not None else None
+        if middle:
+            values += [value / middle for value in read(point).values]
+    return Figure(tuple(values))

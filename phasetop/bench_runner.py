@@ -69,7 +69,7 @@ class Bench:
 
     @property
     def took_s(self) -> float:
-        """Since the first round began."""
+        """Since the server was ready."""
         return 0.0 if self.began is None else self._clock() - self.began
 
     def progress(self) -> tuple[int, int]:
@@ -89,9 +89,9 @@ class Bench:
             yield from self._refused()
             self.stopped = "failed"
             return
+        self.began = self._clock()
         for lane in self.lanes:
             yield from self._warm(lane)
-        self.began = self._clock()
         while self.stopped is None:
             self.stopped = self._over()
             if self.stopped is not None:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from phasetop.bench_formats import model_parts
 from phasetop.bench_notices import Notice
 from phasetop.bench_plan import BenchPlan
 from phasetop.bench_points import Point, decode_points, ttft_line, ttft_points, words_about
 from phasetop.bench_runner import Stopped
 from phasetop.bench_stats import Figure, least_squares
 from phasetop.figures import UNKNOWN, count
+from phasetop.roofline import ETA_HIGH, ETA_LOW
 
 LABEL: Final = 9
 PLOT_HEIGHT: Final = 15
 _STEPS: Final = 40
 _LEAST: Final = 40
+_ROOF: Final = (
+    "what the peaks allow; MFU and MBU: how much of it was reached "
+    f"(real kernels: {100 * ETA_LOW:.0f} to {100 * ETA_HIGH:.0f} % of the bandwidth)"
+)
 _GIVEN_UP: Final = ("predicted prefill", "runs", "predicted decode", "mfu", "mbu")
 """Columns that a narrow terminal goes without, in this order."""
 
@@ -32,15 +39,16 @@ def text_lines(
     width: int | None,
 ) -> Iterator[str]:
     """All but the plots, a line each; names in it are not made harmless yet. ``width``: of the terminal, None: any."""
-    yield from _head(told)
+    yield from _head(told, {name for point in points for name in point.swept})
     yield ""
     for point in points:
         if point.runs:
-            yield _label("prompt", lab_line(point))
+            line = _label("prompt", lab_line(point))
+            yield line if width is None or len(line) <= width else _label("prompt", re.sub(" +", " ", lab_line(point)))
     yield ""
     yield from _table(points, width)
     if any(point.mbu.values or point.mfu.values for point in points):
-        yield _label("roof", "what the peaks allow; MFU and MBU: how much of it was reached")
+        yield from _wrapped("roof", _ROOF, width)
     yield from _lacking(points, told)
     about = words_about(points)
     if about:
@@ -64,13 +72,13 @@ def _wrapped(label: str, text: str, width: int | None) -> Iterator[str]:
     yield from textwrap.wrap(line, max(width, _LEAST), subsequent_indent=indent) if width is not None else [line]
 
 
-def _head(told: Mapping[str, Any]) -> Iterator[str]:
+def _head(told: Mapping[str, Any], swept: set[str]) -> Iterator[str]:
     model, server, host, settings = told["model"], told["server"], told["host"], told["settings"]
     version = f"{server.get('kind')} {server.get('version') or ''}".strip() if server.get("kind") else None
-    parts = [model.get("name"), model.get("quantisation"), version]
+    parts = [*model_parts(model), version]
     yield _label("bench", " · ".join(str(part) for part in parts if part))
     gpus = [gpu["name"] for gpu in told["gpus"] if gpu.get("in_use") and gpu.get("name")]
-    threads, batch = settings.get("threads"), settings.get("batch")
+    threads, batch = (settings.get(name) if name not in swept else None for name in ("threads", "batch"))
     several = "s" if threads != 1 else ""
     machine = [*gpus, host.get("cpu"), f"{threads} thread{several}" if threads and not gpus else None]
     machine.append(f"batches of {count(batch)}" if isinstance(batch, int) else None)
@@ -185,8 +193,11 @@ def _ended(points: Sequence[Point], plan: BenchPlan, stopped: Stopped | None) ->
     return f"{each}; {why}" if why else each
 
 
-def plots(points: Sequence[Point], width: int, *, colour: bool) -> Iterator[str]:
-    """TTFT over the prompt's length with its straight line; the decode rate over what is in the cache."""
+def plots(points: Sequence[Point], width: int, *, fine: bool) -> Iterator[str]:
+    """TTFT over the prompt's length with its straight line; the decode rate over what is in the cache.
+
+    ``fine``: lines of braille, for a terminal.
+    """
     line = ttft_line(points)
     if line is not None:
         fit = "" if line.r2 is None else f", r² {line.r2:.4f}"
@@ -195,13 +206,13 @@ def plots(points: Sequence[Point], width: int, *, colour: bool) -> Iterator[str]
             [(x, 1e3 * y) for x, y in ttft_points(points)],
             lambda x: 1e3 * line.at(x),
             width,
-            colour=colour,
+            fine=fine,
         )
         yield f"{'':<{LABEL}}{1e3 * line.intercept:.1f} ms + {1e3 * line.slope:.4g} ms a token{fit}"
     decoded = decode_points(points) if len({tuple(point.swept.items()) for point in points}) == 1 else []
     step = least_squares([(depth, 1 / rate) for depth, rate in decoded])
     if step is not None and step.at(min(x for x, _ in decoded)) > 0 and step.at(max(x for x, _ in decoded)) > 0:
-        yield from _plot("decode tok/s over tokens in the cache", decoded, lambda x: 1 / step.at(x), width, colour=colour)
+        yield from _plot("decode tok/s over tokens in the cache", decoded, lambda x: 1 / step.at(x), width, fine=fine)
         yield f"{'':<{LABEL}}{1e3 * step.intercept:.3g} ms a token + {1e6 * step.slope:.3g} ms for each 1,000 in the cache"
 
 
@@ -211,7 +222,7 @@ def _plot(
     curve: Callable[[float], float],
     width: int,
     *,
-    colour: bool,
+    fine: bool,
 ) -> Iterator[str]:
     import plotext
 
@@ -222,11 +233,8 @@ def _plot(
     figure = plotext.figure
     figure.clear()
     figure.plot_size(max(_LEAST, min(width, 100)), PLOT_HEIGHT)
-    if colour:
-        figure.canvas("default")
-    else:
-        figure.theme("colorless")
-    figure.draw(figure.signal(xs, ys, marker="braille" if colour else ".").lines())
+    figure.theme("colorless")  # the others bring a ground of their own
+    figure.draw(figure.signal(xs, ys, marker="braille" if fine else ".").lines())
     figure.draw(figure.signal([x for x, _ in found], [y for _, y in found], marker="o"))
     ticks = sorted({x for x, _ in found})
     shown = [x for i, x in enumerate(ticks) if i in (0, len(ticks) - 1) or len(ticks) <= 6]
@@ -236,7 +244,7 @@ def _plot(
     figure.ruler("y").ticks(shown_levels, [f"{level:,g}" for level in shown_levels])
     figure.ruler("y").lim(min(0.0, *ys), top)
     figure.title(title)
-    built = str(figure.build().string(colorless=not colour))
+    built = str(figure.build().string(colorless=True))
     figure.clear()
     yield ""
     yield from (line.rstrip() for line in built.splitlines())

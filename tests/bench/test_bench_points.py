@@ -161,12 +161,21 @@ def test_words_about_several_at_once() -> None:
 def test_words_about_a_sweep() -> None:
     points = [
         point(Cell(tokens=100), prefill, decode, 0.2, swept={"threads": n})
-        for n, prefill, decode in ((1, 100.0, 50.0), (2, 200.0, 80.0), (4, 390.0, 82.0), (8, 200.0, 41.0))
+        for n, prefill, decode in ((1, 100.0, 50.0), (2, 200.0, 80.0), (4, 390.0, 81.6), (8, 200.0, 41.0))
     ]
     decode, prefill = words_about(points)
     assert decode == (
-        "Decode is at its best, or within 5 % of it, from threads 2 on: 1 to 2 +60 %, 2 to 4 +2 %, 4 to 8 -50 %."
+        "Decode is at its best, or within 5 % of it, from threads 2 on: "
+        "1 to 2 +60 %, 2 to 4 +2 % (within the noise), 4 to 8 -50 %."
     )
     assert prefill == (
         "Prefill is at its best, or within 5 % of it, from threads 4 on: 1 to 2 +100 %, 2 to 4 +95 %, 4 to 8 -49 %."
     )
+
+
+def test_a_sweep_in_the_noise_is_told_to_be_none() -> None:
+    points = [point(Cell(tokens=100), 100.0 + n, 50.0 + n, 0.2, 0.3, swept={"ubatch": 64 * n}) for n in (1, 2)]
+    assert words_about(points) == [
+        "Decode: ubatch makes no difference beyond the noise.",
+        "Prefill: ubatch makes no difference beyond the noise.",
+    ]
