@@ -18,6 +18,7 @@ from phasetop.faults import EXIT_HUNG_UP
 from phasetop.follow import Follower
 from phasetop.keeper import Keeper
 from phasetop.lifeline import Lifeline
+from phasetop.moments import Moment
 from phasetop.plan import Plan, Planned
 from phasetop.priority import step_back
 from phasetop.recorded_words import tell_of_recording
@@ -28,9 +29,13 @@ from phasetop.visible import harmless
 
 if TYPE_CHECKING:
     from phasetop.tui.app import Options
+    from phasetop.tui.player import Opening
     from phasetop.tui.source import Source
 
 _LOOK_S: Final = 1.0
+_ON_THE_WAY_NS: Final = 5_000_000
+"""What is stamped needs a moment to be written and read. The present that is shown lies so far back: nothing that belongs
+before it is missing, so that a replay shows the same there."""
 
 
 class LiveSource:
@@ -61,8 +66,9 @@ class LiveSource:
         return read_alternatives(self.session, self._lifeline.path, r, i)
 
     def now(self) -> int:
-        """The time since the anchor, ns."""
-        return self._lifeline.now() if self.live else self.session.last_t
+        """The time since the anchor, ns, as far as all of it has come."""
+        last = self.session.last_t
+        return max(0, max(self._lifeline.now(), last) - _ON_THE_WAY_NS) if self.live else last
 
 
 class Recorded:
@@ -115,7 +121,7 @@ class Watched:
         hello = self.session.hello if hasattr(self, "_follower") else None
         if hello is None or not self.live:
             return self.session.last_t
-        return max(self.session.last_t, self._clock() - hello.anchor.mono)
+        return max(0, max(self.session.last_t, self._clock() - hello.anchor.mono) - _ON_THE_WAY_NS)
 
     def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
         """What each token of a line could have been, read again from the file."""
@@ -146,6 +152,7 @@ def options_of(
     title: str | None = None,
     typed: bool = True,
     painted: Callable[[], None] | None = None,
+    replay: Opening | None = None,
 ) -> Options:
     """The view's options; ``typed``: there is an ask line, which earlier prompts come back to."""
     from phasetop.tui.app import Options
@@ -161,6 +168,7 @@ def options_of(
         earlier=tuple(prompts.load()) if typed else (),
         memory=Remembered(),
         painted=painted,
+        replay=replay,
     )
 
 
@@ -248,11 +256,32 @@ def serves_here(plan: Plan) -> bool:
     return host == "localhost" or host.startswith("127.") or host in ("::1", "0.0.0.0", "::")  # noqa: S104 - as typed
 
 
-def replay_view(session: Session, path: Path, display: Display) -> int:
-    """The same view over a recording, at its end; returns the exit status."""
-    from phasetop.tui.app import view
+def replay_view(session: Session, path: Path, display: Display, at: Moment | None, speed: float) -> int:
+    """The same view over a recording, with a cursor that begins at its start, or at a moment; returns the exit status.
 
-    return view(Recorded(session, path), options=options_of(display, title=path.name, typed=False))
+    What is still being written is followed, and grows under the cursor.
+    """
+    from phasetop.tui.app import view
+    from phasetop.tui.player import Opening
+
+    source: Recorded | Watched = Recorded(session, path)
+    if session.bye is None and places.is_live(path):
+        source = Watched(path)
+        source.poll()
+    options = options_of(display, title=path.name, typed=False, replay=Opening(at, speed))
+    return view(source, options=options)
+
+
+def screenshot(
+    session: Session, title: str, display: Display, at: Moment | None, size: tuple[int, int], *, svg: bool
+) -> str:
+    """A picture of a replay that stands at a moment (None: the end): SVG, or its characters alone. No terminal is needed."""
+    from phasetop.tui import picture
+    from phasetop.tui.theme import Look
+
+    look = Look(display.theme or "dark", display.colours or "truecolor", painted=True, ascii=bool(display.ascii))
+    canvas, _ = picture.picture_of(session, at, size, look, title)
+    return picture.svg(canvas, f"phasetop: {title}") if svg else canvas.text()
 
 
 def watch_view(source: Source, display: Display, title: str, *, here: bool) -> int:
@@ -261,8 +290,9 @@ def watch_view(source: Source, display: Display, title: str, *, here: bool) -> i
     Returns the exit status.
     """
     from phasetop.tui.app import view
+    from phasetop.tui.player import Opening
 
-    options = options_of(display, title=title, typed=False)
+    options = options_of(display, title=title, typed=False, replay=Opening(end=True, word="watch"))
     if here:
         step_back(priority.DRAWING)
         if options.hz is None and not priority.has_gpu():

@@ -1,24 +1,21 @@
-"""`phasetop run` and `phasetop replay`: choose the way to show a session, and hand over."""
+"""`phasetop run`: choose the way to show a session, and hand over."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from phasetop import places
 from phasetop.display import Display, display_of
-from phasetop.faults import EXIT_OK, UsageError
+from phasetop.faults import UsageError
 from phasetop.lifeline import Lifeline
-from phasetop.output import print_utf8, say, tell
 from phasetop.plan import Plan, begun_plan, plan
-from phasetop.session import Session
 
-__all__ = ["plan", "replay", "run"]
+__all__ = ["plan", "run"]
 
 
 def has_terminal() -> bool:
@@ -63,44 +60,3 @@ def start(given: Mapping[str, Any], settings: Mapping[str, Any]) -> int:
     chosen, usual = display_of(given), display_of(settings)
     looks = {name: getattr(usual, name) for name in Display.__struct_fields__ if getattr(chosen, name) is None}
     return start_view(replace(chosen, **looks), begun_plan(settings))
-
-
-def replay(name: str, *, as_json: str | None, plain: bool, display: Display | None = None) -> int:
-    """Open a recording at its end.
-
-    Raises:
-        UsageError: there is none of that name.
-        PhasetopError: it cannot be read.
-    """
-    from phasetop.opening import open_recording
-
-    session, path = open_recording(name)
-    if as_json is None and not plain and has_terminal():
-        from phasetop.live import replay_view
-
-        return replay_view(session, path, display or Display())
-    return _print(session, path, as_json)
-
-
-def _print(session: Session, path: Path, as_json: str | None) -> int:
-    from phasetop import report, summary
-    from phasetop.headless import TextOut
-
-    kept = places.kept_name(path)
-    runs = [one for one in session.runs.values() if one.info.at() is not None]
-    if as_json is not None:
-        objects = [report.request_object(session, one, kept_as=kept) for one in runs]
-        print_utf8(report.to_json({"session": kept, "requests": objects}, compact=as_json == "compact"))
-        return EXIT_OK
-    for notice in session.notices.items:
-        if notice.r is None and notice.level != "info":
-            say(notice.text)
-    if not runs:
-        say(f"{path.name}: no request in it")
-    for one in runs:
-        out = TextOut(run_json=False, show_thinking=False)
-        out.write_new(one)
-        out.end()
-        for line in summary.lines(session, one, kept):
-            tell(line)
-    return EXIT_OK

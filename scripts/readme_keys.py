@@ -18,6 +18,7 @@ TITLES: Final[dict[Screen, str]] = {
     "live": "view",
     "ask": "ask line",
     "roofline": "roofline screen",
+    "replay": "replay, beside the keys of the view",
 }
 
 
@@ -26,9 +27,15 @@ def section() -> str:
     lines: list[str] = []
     for screen, title in TITLES.items():
         lines += [f"| {title} | |", "|---|---|"]
-        lines += [f"| {_label(key)} | {key.help} |" for key in TABLE[screen] if key.help]
+        lines += [f"| {_label(key)} | {key.help} |" for key in _own(screen) if key.help]
         lines.append("")
     return "\n".join(lines)
+
+
+def _own(screen: Screen) -> list[Key]:
+    """A screen's keys; of a replay those that the view does not have."""
+    view = {(key.names, key.does) for key in TABLE["live"]}
+    return [key for key in TABLE[screen] if screen != "replay" or (key.names, key.does) not in view]
 
 
 def _label(key: Key) -> str:

@@ -35,10 +35,12 @@ from phasetop.tui.layout import Layout, Rect, layout, zoomed
 from phasetop.tui.lean import App, ComposeResult
 from phasetop.tui.pacing import Pacer
 from phasetop.tui.painter import paint
+from phasetop.tui.player import Opening
 from phasetop.tui.remembering import Memory, remembered_theme
 from phasetop.tui.source import Lifeline, Source
 from phasetop.tui.theme import Depth, Look, Theme
 from phasetop.tui.tiling import tiles
+from phasetop.tui.view import View
 
 __all__ = ["Options", "view"]
 
@@ -67,6 +69,7 @@ class Options:
         earlier: the prompts of other times, oldest first.
         memory: where theme, colours and arrangement are remembered; None: nowhere.
         painted: called once, when the first picture stands.
+        replay: the cursor is moved over the session, opened so; None: it is at the present.
 
     """
 
@@ -80,6 +83,16 @@ class Options:
     earlier: tuple[str, ...] = ()
     memory: Memory | None = None
     painted: Callable[[], None] | None = None
+    replay: Opening | None = None
+
+
+def _controls(options: Options) -> Callable[..., Controls]:
+    """What makes the controls: a replay has its own, loaded for it alone."""
+    if options.replay is None:
+        return Controls
+    from phasetop.tui.replaying import replay_controls
+
+    return replay_controls(options.replay)
 
 
 def view(source: Source, *, lifeline: Lifeline | None = None, options: Options | None = None) -> int:
@@ -186,7 +199,7 @@ class ViewApp(App[None], inherit_bindings=False):
         no_request = lifeline is not None and not source.session.runs
         self._source, self._taken_up = source, (source.session, lifeline, options)
         self._maker = FrameMaker(source.session)
-        self.controls = Controls(
+        self.controls = _controls(options)(
             source,
             lifeline,
             leave=self._leave,
@@ -239,6 +252,14 @@ class ViewApp(App[None], inherit_bindings=False):
         self._tick()
         if self._options.painted is not None:
             self.call_after_refresh(self._options.painted)
+        if self._options.replay is not None:
+            self.call_after_refresh(self._look_ahead)
+
+    def _look_ahead(self) -> None:
+        """Compute what a recording's end shows: whatever is kept of it then makes each seek cheap."""
+        plan = layout(*self.size, scrub=self.controls.scrubs)
+        if plan is not None:
+            self._maker.frame(self._source.session.last_t, plan, View())
 
     def on_resize(self) -> None:
         """Draw at the new size at once, and everything again when it has settled."""
@@ -333,8 +354,7 @@ class ViewApp(App[None], inherit_bindings=False):
         controls.tick()
         controls.changed = controls.changed or came
         now = time.monotonic()
-        idle = controls.frozen_at is not None or (controls.shown is not None and not controls.shown.running)
-        if idle and not controls.changed and now - self._drawn_at < IDLE_S:
+        if controls.idle and not controls.changed and now - self._drawn_at < IDLE_S:
             return
         if self._pacer.may_draw(now):
             self._draw()
@@ -345,7 +365,8 @@ class ViewApp(App[None], inherit_bindings=False):
             return
         width, height = self.size
         canvas = Canvas(width, height, self._look)
-        plan = layout(width, height, self.controls.shown.cards if self.controls.shown is not None else 1)
+        cards = self.controls.shown.cards if self.controls.shown is not None else 1
+        plan = layout(width, height, cards, scrub=self.controls.scrubs)
         rects: list[Rect] = []
         if plan is not None:
             if (pane := self.controls.zoom) is not None:
@@ -401,7 +422,7 @@ class ViewApp(App[None], inherit_bindings=False):
     def keys_here(self) -> list[Key]:
         """The keys that mean something now."""
         shown = self.controls.shown
-        return [] if shown is None else keys_of("live", footer.situation(shown))
+        return [] if shown is None else keys_of(self.controls.home, footer.situation(shown))
 
     def open_palette(self) -> None:
         """Find a key by what it does."""
@@ -433,6 +454,10 @@ class ViewApp(App[None], inherit_bindings=False):
         """Dragging selects."""
         if event.button == 1:
             self._pointed(event, select=True)
+
+    def on_mouse_up(self) -> None:
+        """Nothing is dragged any more."""
+        self.controls.release()
 
     def _pointed(self, event: events.MouseEvent, *, select: bool) -> None:
         self.controls.click(int(event.screen_x), int(event.screen_y), select=select)

@@ -77,6 +77,16 @@ class Controls(Reading, Panes, Sliding, Lacking, Remembering):
         self._redraw = redraw
         self._interrupted_at = -TWICE_S
 
+    home: Screen = "live"
+    """The screen under pages and lines."""
+    scrubs = False
+    """There is a scrub bar."""
+
+    @property
+    def idle(self) -> bool:
+        """Nothing moves by itself: it is looked at less often."""
+        return self.frozen_at is not None or (self.shown is not None and not self.shown.running)
+
     @property
     def screen(self) -> Screen:
         """Where keys go now."""
@@ -150,6 +160,9 @@ class Controls(Reading, Panes, Sliding, Lacking, Remembering):
             self.click_text(y - text.y - plan.legend, x - MARGIN - plan.gutter, select=select)
         elif not select and (pane := pane_at(plan, x, y)) is not None:
             self.focus(pane)
+
+    def release(self) -> None:
+        """The mouse was let go."""
 
     # ---- actions
 

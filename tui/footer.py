@@ -38,6 +38,9 @@ def situation(frame: Frame) -> frozenset[When]:
         cases.add("charts")
     if view.failed:
         cases.add("failed")
+    if view.scrub is not None:
+        cases.add("playing" if view.scrub.playing or view.scrub.following else "paused")
+        cases |= {"turns"} if view.scrub.turns > 1 else set()
     if view.top is not None:
         cases.add("behind")
     if frame.turns > 1:
@@ -62,7 +65,7 @@ def paint_notice(area: Area, frame: Frame) -> None:
     elif view.offer is not None:
         area.put(1, 0, "▲")
         area.put(3, 0, fit(view.offer, room - 2), "ink")
-    elif frame.token is not None:
+    elif frame.token is not None and (view.scrub is None or view.top is None or view.token is not None):
         asked = view.colour == "probability"
         area.line(1, 0, *reading(frame.token, room, alternatives=asked))
     elif view.frozen:
@@ -121,6 +124,16 @@ def paint_search(area: Area, frame: Frame) -> None:
         area.put(end + 3, 0, found, "faint")
     else:
         area.put(4, 0, "part of the reply; without a capital, case does not matter", "faint")
+
+
+def paint_line(area: Area, frame: Frame) -> None:
+    """The line that one types in: a search, a time, a prompt."""
+    if frame.view.search is not None:
+        paint_search(area, frame)
+    elif frame.view.time is not None:
+        draw_ask(area, frame.view.time, "a time of the session: 12.5, 1:02; a token of this turn: #900; 50%; end")
+    else:
+        paint_ask(area, frame)
 
 
 def paint_keys(area: Area, frame: Frame, screen: Screen, *, message_here: bool = False) -> None:

@@ -176,6 +176,8 @@ class FrameMaker:
         lanes: tuple[Lane, ...] = ()
         rows: tuple[devices.DeviceRow, ...] = ()
         token = view.token if view.token is not None and view.token < upto else None
+        if view.token is None and view.scrub is not None and view.scrub.reads and upto:
+            token = upto - 1
         shown = Window(Axis(phases.start, SECOND_NS, 0))
         if layout.plot is not None:
             shown = window(phases, cursor, layout.plot.width, sweep=view.sweep)
@@ -187,7 +189,8 @@ class FrameMaker:
             lanes = self._part("machine", lambda: self._tracer.lanes(session, shown, at, areas, of, layout.lane_pairs), ())
             rows = self._part("devices", lambda: self._device_rows(run.r, of, at, cursor), ())
         kind: Literal["prompt", "reply"] = "reply" if upto else "prompt"
-        page = self._part("text", lambda: self._page(run, measures, upto, layout, view), Page())
+        looked = replace(view, token=token) if view.token is None else view
+        page = self._part("text", lambda: self._page(run, measures, upto, layout, looked), Page())
         return Frame(
             cursor=cursor,
             view=view,

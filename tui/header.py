@@ -50,14 +50,17 @@ def _right(frame: Frame, *, full: bool) -> list[tuple[str, Role]]:
         parts.append((_clean(view.title), "soft"))
     if frame.turn:
         newest = frame.turn == frame.turns and view.title is None
-        parts.append((f"turn {frame.turn}" + ("" if newest else f" of {frame.turns}"), "soft"))
+        turns = max(frame.turns, view.scrub.turns if view.scrub is not None else 0)
+        parts.append((f"turn {frame.turn}" + ("" if newest else f" of {turns}"), "soft"))
     if view.steers and not frame.recorded:
         parts.append(("not recorded", "soft"))
     elif view.steers and view.kept is None:
         parts.append(("not kept · s keeps it" if full else "not kept", "faint"))
     elif view.steers:
         parts.append(("● rec", "soft"))
-    if frame.r is not None:
+    if view.scrub is not None:
+        parts.append((view.scrub.word, "soft"))
+    elif frame.r is not None:
         elapsed = beat(frame.elapsed_ns, SECOND_NS) if view.remote and frame.running else frame.elapsed_ns
         parts.append((clock(elapsed), "soft"))
     spaced: list[tuple[str, Role]] = []

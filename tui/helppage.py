@@ -8,7 +8,7 @@ from typing import Final
 from phasetop.tui.cells import Area, Part, fit
 from phasetop.tui.footer import situation
 from phasetop.tui.frame import Frame
-from phasetop.tui.keys import LIVE, Key, When
+from phasetop.tui.keys import TABLE, Key, When
 from phasetop.tui.textpane import INTRO, gap_scale
 from phasetop.visible import harmless
 
@@ -34,7 +34,8 @@ _EXPLAINED: Final = (
 
 def shown_keys(frame: Frame, room: int) -> list[Key]:
     """The keys to be explained: all of them, or (more than ``room``) those that mean something now."""
-    every = [key for key in LIVE if key.help and (frame.view.steers or key.when not in _STEERING)]
+    table = TABLE["live" if frame.view.scrub is None else "replay"]
+    every = [key for key in table if key.help and (frame.view.steers or key.when not in _STEERING)]
     now = situation(frame)
     return every if len(every) <= room else [key for key in every if key.when in now or key.when == "steering"]
 

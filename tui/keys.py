@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-Screen = Literal["live", "ask", "search", "page", "roofline", "start"]
-"""Where a key is pressed: in the view, in its ask line, on a page over it."""
+Screen = Literal["live", "ask", "search", "page", "roofline", "start", "replay", "time"]
+"""Where a key is pressed: in the view, in its ask line, on a page over it, in a replay."""
 When = Literal[
     "always",
     "running",
@@ -33,6 +34,8 @@ When = Literal[
     "fetchable",
     "lacking",
     "stocked",
+    "playing",
+    "paused",
 ]
 """The situation that a key belongs to; out of it the key does nothing and isn't in the keys row."""
 
@@ -168,6 +171,42 @@ ROOFLINE: Final = (
     Key(("ctrl+c",), "ctrl-c", "", "interrupt", "", "always"),
     Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
 )
+_OTHER: Final = frozenset(
+    (
+        *("freeze", "escape", "end_task", "ask", "again", "afresh", "mark", "keep", "pull"),
+        *("move", "select", "next", "turn", "follow"),
+    )
+)
+"""What the view's keys do that a replay's do not, or do otherwise."""
+_AFTER: Final = 40
+"""A replay's own keys come first in the keys row, but for the one that closes what is open."""
+REPLAY: Final = (
+    Key(("space",), "space", "pause", "play", "play, or pause; at the end: again", "playing", 10),
+    Key(("space",), "space", "play", "play", "", "paused", 10),
+    Key(("left", "right"), "← →", "token", "step", "the token before, after", "always", 12),
+    Key(("shift+left", "shift+right"), "shift", "", "step", "with ← →: by ten tokens", "always"),
+    Key(("comma", "full_stop"), ", .", "phase", "band", "the phase before, after", "always", 14),
+    Key(("n", "N"), "n N", "stall", "next", "next, last stall, mark, turn or hit", "always", 16),
+    Key(tuple("0123456789"), "0–9", "tenths", "tenth", "to a tenth of the session", "always", 18),
+    Key(
+        ("plus", "minus", "equals_sign", "underscore"), "+ −", "speed", "speed", "faster, slower: 0.1 to 100×", "always", 20
+    ),
+    Key(("t",), "t", "time", "time", "type a time, or a token's number", "always", 22),
+    Key(("l",), "l", "end", "end", "the end; what still runs is followed", "always", 24),
+    Key(("left_square_bracket", "right_square_bracket"), "[ ]", "turn", "turn", "the turn before, after", "turns", 23),
+    Key(("f", "end", "G", "upper_g"), "f", "follow", "follow", "the text at the cursor again", "behind", 11),
+    *(
+        replace(key, rank=key.rank + _AFTER * (key.rank < 98 and key.does != "close"))
+        for key in LIVE
+        if key.does not in _OTHER
+    ),
+)
+TIME: Final = (
+    Key(("enter",), "enter", "go", "go", "go there", "always", 10),
+    Key(("escape",), "esc", "leave", "untime", "leave the line", "always", 12),
+    Key(("ctrl+c",), "ctrl-c", "", "untime", "", "always"),
+    Key(("ctrl+z",), "ctrl-z", "", "suspend", "", "always"),
+)
 TABLE: Final[dict[Screen, tuple[Key, ...]]] = {
     "start": START,
     "live": LIVE,
@@ -175,6 +214,8 @@ TABLE: Final[dict[Screen, tuple[Key, ...]]] = {
     "search": SEARCH,
     "page": PAGE,
     "roofline": ROOFLINE,
+    "replay": REPLAY,
+    "time": TIME,
 }
 
 

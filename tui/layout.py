@@ -103,6 +103,7 @@ class Layout(Struct, frozen=True):
     notice: Rect | None = None
     ask: Rect | None = None
     keys: Rect | None = None
+    scrub: Rect | None = None  # a replay's bar, in the ask line's row
 
     @property
     def values_x(self) -> int | None:
@@ -135,10 +136,11 @@ class Layout(Struct, frozen=True):
         return made
 
 
-def layout(width: int, height: int, cards: int = 1) -> Layout | None:
+def layout(width: int, height: int, cards: int = 1, *, scrub: bool = False) -> Layout | None:
     """The layout of a terminal of ``width`` × ``height`` cells; None where nothing fits (under 6 columns or 2 rows).
 
-    Several ``cards`` have a pair of lanes each where there is height, else one pair together.
+    Several ``cards`` have a pair of lanes each where there is height, else one pair together. ``scrub``: of a replay, whose
+    bar takes the ask line's place and never goes.
     """
     if width < 6 or height < 2:
         return None
@@ -154,7 +156,7 @@ def layout(width: int, height: int, cards: int = 1) -> Layout | None:
     pairs, pair_gap = 1, False
     blanks = {"lanes": not narrow, "text": not narrow}
     legend = not narrow
-    ask = not narrow
+    ask = scrub or not narrow
     ruler = marks = before_text = before_trace = True
     header_gap = 1
 
@@ -181,7 +183,7 @@ def layout(width: int, height: int, cards: int = 1) -> Layout | None:
     if spare() < TALL_TEXT:
         legend = False
     if spare() < TALL_TEXT:
-        ask = False
+        ask = scrub
     if spare() < TALL_TEXT:
         gap_rows = min(gap_rows, 3)
     if spare() < TALL_TEXT:
@@ -261,6 +263,7 @@ def layout(width: int, height: int, cards: int = 1) -> Layout | None:
         notice=notice,
         ask=ask_rect,
         keys=keys,
+        scrub=replace(_plot(width, ask_rect), height=1) if scrub and ask_rect is not None else None,
     )
 
 

@@ -35,8 +35,11 @@ def paint(
             case "turns":
                 turns.paint(area.area(1, 0, min(area.width - 2, TURNS_COLUMNS), area.height), frame)
             case "info":
-                focus = "text" if frame.token is not None else frame.view.focus
-                title = explain.TITLES[focus] if frame.token is None else "the token under the cursor"
+                focus = frame.view.focus
+                if frame.token is not None and (frame.view.token is not None or focus is None):
+                    focus = "text"
+                of_token = frame.token is not None and focus == "text"
+                title = "the token under the cursor" if of_token else explain.TITLES[focus]
                 paint_lines(area, title, [(), *explain.lines(focus, frame, area.width - 2)], top)
             case "doctor":
                 from phasetop.tui import doctorpage  # what it needs is looked at for this page alone

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from phasetop.tui import alone, footer, gappane, header, headline, machinepane, rail, secondrail, textpane, trace
+from phasetop.tui import alone, footer, gappane, header, headline, machinepane, rail, scrubpane, secondrail, textpane, trace
 from phasetop.tui.cells import Area, Canvas
 from phasetop.tui.failure import Failure
 from phasetop.tui.frame import Frame
@@ -45,6 +45,8 @@ def paint(canvas: Canvas, frame: Frame, layout: Layout) -> dict[str, Failure]:
 
     view = frame.view
     screen: Screen = "search" if view.search is not None else "ask" if view.ask.focused else "live"
+    if view.scrub is not None and screen == "live":
+        screen = "time" if view.time is not None else "replay"
     pane("headline", layout.headline, lambda area: headline.paint(area, frame, layout))
     pane("header", layout.header, lambda area: header.paint(area, frame))
     lanes = layout.lanes
@@ -59,9 +61,11 @@ def paint(canvas: Canvas, frame: Frame, layout: Layout) -> dict[str, Failure]:
     pane("figures", layout.block, lambda area: rail.paint_block(area, frame))
     pane("figures", layout.strip, lambda area: rail.paint_strip(area, frame))
     pane("figures", layout.alone, lambda area: alone.paint(area, frame, layout))
-    ask_at = layout.ask or (layout.notice if screen != "live" else None)
+    pane("scrub", layout.ask, lambda area: scrubpane.paint(area, frame, layout))
+    ask_at = None if layout.scrub is not None else layout.ask
+    ask_at = ask_at or (layout.notice if screen not in ("live", "replay") else None)
     if ask_at is not layout.notice:
         pane("notice", layout.notice, lambda area: footer.paint_notice(area, frame))
-    pane("ask", ask_at, lambda area: footer.paint_search(area, frame) if view.search else footer.paint_ask(area, frame))
+    pane("ask", ask_at, lambda area: footer.paint_line(area, frame))
     pane("keys", layout.keys, lambda area: footer.paint_keys(area, frame, screen, message_here=ask_at is layout.notice))
     return failed

@@ -15,6 +15,7 @@ from phasetop.tui.app import IDLE_S, Options, Terms, ViewApp, run_app
 from phasetop.tui.cells import Canvas
 from phasetop.tui.keys import Key, keys_of
 from phasetop.tui.layout import Rect
+from phasetop.tui.player import Opening
 from phasetop.tui.start import Begun, StartControls, Starter
 from phasetop.tui.theme import Look
 
@@ -74,7 +75,9 @@ class StartApp(ViewApp):
         """Go on with the view; its ask line knows the prompts that were typed here."""
         typed = self.start.line if self.start is not None else None
         self.start = None
-        self.take_up(begun.source, begun.lifeline, replace(self._options, title=begun.title, ask=begun.asking))
+        replay = Opening() if begun.lifeline is None and not begun.source.live else None
+        options = replace(self._options, title=begun.title, ask=begun.asking, replay=replay)
+        self.take_up(begun.source, begun.lifeline, options)
         if typed is not None:
             if not begun.asking:
                 typed.take()

@@ -64,12 +64,18 @@ def _free_stretch(band: Cells, stalls: tuple[StallCells, ...]) -> tuple[int, int
 
 
 def paint_cursor(area: Area, frame: Frame, layout: Layout) -> None:
-    """A thin line through the lanes at the token under the cursor."""
+    """A thin line through the lanes: at the token under the cursor, in a replay where the cursor is."""
     plot, trace = layout.plot, frame.trace
-    if plot is None or trace is None or trace.cursor_at is None or not layout.marks:
+    if plot is None or trace is None or not layout.marks:
+        return
+    column = trace.cursor_at
+    if frame.view.scrub is not None and frame.view.token is None:
+        x = (frame.cursor - trace.axis.start) * trace.axis.columns // trace.axis.span_ns
+        column = min(x, plot.width - 1) if 0 <= x <= plot.width and not frame.view.scrub.following else None
+    if column is None:
         return
     for y in range(1 + layout.marks, area.height - layout.ruler):  # what is marked stays readable
-        area.put(plot.x + trace.cursor_at, y, "│", "soft")
+        area.put(plot.x + column, y, "│", "soft")
 
 
 def paint_ruler(area: Area, frame: Frame, layout: Layout) -> None:

@@ -11,6 +11,7 @@ from phasetop.knobs import Name, Values
 from phasetop.standing import Standing
 from phasetop.tui.layout import Pane
 from phasetop.tui.page import Colour
+from phasetop.tui.scrub import Scrub
 from phasetop.tui.terminal import Facts
 
 Page = Literal["help", "log", "error", "turns", "info", "charts", "doctor", "roofline"]
@@ -66,6 +67,8 @@ class View(Struct, frozen=True):
         terminal: what was found of the terminal; None: nobody asked.
         sliders: of the roofline screen.
         standing: what is to be said of the link that the session comes by; None: nothing.
+        scrub: where a replay is; None: this is none.
+        time: the line for a time while one types in it.
 
     """
 
@@ -94,6 +97,8 @@ class View(Struct, frozen=True):
     terminal: Facts | None = None
     sliders: Sliders = field(default_factory=Sliders)
     standing: Standing | None = None
+    scrub: Scrub | None = None
+    time: AskLine | None = None
 
     @property
     def zoomed(self) -> bool:

@@ -10,8 +10,10 @@ from textual.keys import REPLACED_KEYS, Keys, _character_to_key
 
 from phasetop.tui.controls import Controls
 from phasetop.tui.keys import TABLE, Screen, When, lookup, row_of
+from phasetop.tui.replaying import ReplayControls
 from phasetop.tui.start import StartControls
 
+CONTROLS = {"start": StartControls, "replay": ReplayControls, "time": ReplayControls}
 ALL: frozenset[When] = frozenset(get_args(When)) - {"frozen"}
 TYPED = {_character_to_key(chr(code)) for code in range(33, 127)}
 MODIFIED = {f"ctrl+{c}" for c in "acdekluwz"} | {"alt+e", "alt+shift+r"}
@@ -22,6 +24,7 @@ NAMED = TYPED | {key.value for key in Keys} | set(REPLACED_KEYS.values()) | MODI
 def test_no_key_has_two_meanings_in_one_situation(screen: Screen) -> None:
     exclusive = {frozenset(("frozen", "unfrozen")), frozenset(("open", "running")), frozenset(("narrow", "wide"))}
     exclusive |= {frozenset(("lacking", "stocked")), frozenset(("open", "fetching")), frozenset(("running", "fetching"))}
+    exclusive.add(frozenset(("playing", "paused")))
     for one, other in itertools.combinations(TABLE[screen], 2):
         if set(one.names) & set(other.names):
             assert frozenset((one.when, other.when)) in exclusive
@@ -30,7 +33,7 @@ def test_no_key_has_two_meanings_in_one_situation(screen: Screen) -> None:
 @pytest.mark.parametrize("screen", TABLE)
 def test_every_key_does_something_and_has_a_name_that_textual_knows(screen: Screen) -> None:
     for key in TABLE[screen]:
-        assert key.does == "edit" or hasattr(StartControls if screen == "start" else Controls, f"do_{key.does}"), key
+        assert key.does == "edit" or hasattr(CONTROLS.get(screen, Controls), f"do_{key.does}"), key
         for name in key.names:
             assert len(name) == 1 or name in NAMED or name == "upper_g", name
 

@@ -70,6 +70,7 @@ def seeks(draw: st.DrawFn) -> tuple[list[ev.Event], list[int]]:
     return events, [max(0, cursor) for cursor in draw(st.lists(at, min_size=2, max_size=8))]
 
 
+@settings(max_examples=40)
 @given(seeks(), st.sampled_from(SIZES), st.sampled_from(VIEWS))
 def test_any_order_of_seeks_shows_what_is_shown_there_at_once(
     drawn: tuple[list[ev.Event], list[int]], size: tuple[int, int], view: View
@@ -83,6 +84,7 @@ def test_any_order_of_seeks_shows_what_is_shown_there_at_once(
         assert frame == fresh(session, cursor, size, view)
 
 
+@settings(max_examples=40)
 @given(seeks(), st.sampled_from(SIZES), st.sampled_from(VIEWS))
 def test_live_showed_the_same(drawn: tuple[list[ev.Event], list[int]], size: tuple[int, int], view: View) -> None:
     events, cursors = drawn
@@ -98,6 +100,7 @@ def test_live_showed_the_same(drawn: tuple[list[ev.Event], list[int]], size: tup
         assert painted(seen, size) == painted(again, size)
 
 
+@settings(max_examples=40)
 @given(seeks(), st.data())
 def test_what_comes_late_is_in_the_next_picture(drawn: tuple[list[ev.Event], list[int]], data: st.DataObject) -> None:
     events, cursors = drawn
