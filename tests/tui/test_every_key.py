@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from phasetop import places
+from phasetop.tui import startpage
+from phasetop.tui.cells import Canvas
 from phasetop.tui.keys import TABLE
+from phasetop.tui.theme import Look
 from tests.tui.fabricate import S
+from tests.tui.test_start import COLD, WARM, Around, Desk
 from tests.tui.test_view_app import Stage, press, run, until_shown
 
 SHOWS: dict[str, tuple[tuple[str, ...], str]] = {
@@ -59,8 +63,99 @@ SHOWS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
+ON_OTHERS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
+    # screen: action: the keys that lead there and its own, and what is on the screen then
+    "ask": {
+        "send": (("a", *"why", "enter"), "DECODE"),
+        "leave": (("a", "escape"), "esc cancel"),
+        "edit": (("a", *"one", "enter", "a", "up"), "ask  one"),
+        "editor": (("a", "ctrl+e"), "no editor: set EDITOR"),
+        "interrupt": (("a", "ctrl+c"), "enter send"),
+        "suspend": ((), ""),  # the pty tests
+    },
+    "search": {
+        "find": (("slash", *"bucket", "enter"), "esc close"),
+        "unsearch": (("slash", *"bucket", "escape"), "esc cancel"),
+        "suspend": ((), ""),  # the pty tests
+    },
+    "page": {
+        "back": (("question_mark", "escape"), "DECODE"),
+        "page_on": (("i", "down"), "of the devices that worked"),
+        "page_back": (("i", "down", "up"), "first token"),
+        "page_next": (("p", "tab"), "2 of 4"),
+        "page_previous": (("p", "shift+tab"), "4 of 4"),
+        "turn": ((), ""),  # test_controls: it needs several turns
+        "interrupt": (("question_mark", "ctrl+c"), "this page"),
+        "suspend": ((), ""),  # the pty tests
+    },
+    "start": {
+        "begin": (("enter",), "begun"),
+        "up": (("down", "up", "enter"), "begun"),
+        "down": (("down", "enter"), "begun"),
+        "ask": (("a",), "enter send"),
+        "launch": (("o",), "starting Ollama"),
+        "fetch": ((), ""),  # test_start
+        "more": (("m",), "what can be begun"),
+        "look": ((), ""),  # test_start
+        "help": (("question_mark",), "look around again"),
+        "quit": ((), ""),  # test_start
+        "theme": ((), ""),  # test_start
+        "palette": ((), ""),  # test_start
+        "interrupt": (("ctrl+c",), "ctrl-c again quits"),
+        "suspend": ((), ""),  # the pty tests
+    },
+    "roofline": {},  # test_roofline_screen
+}
+
+
 def test_no_key_of_the_table_is_without_a_test() -> None:
     assert {key.does for key in TABLE["live"]} == set(SHOWS)
+    for screen in set(TABLE) - {"live", "roofline"}:
+        assert {key.does for key in TABLE[screen]} == set(ON_OTHERS[screen]), screen
+
+
+@pytest.mark.parametrize(
+    ("screen", "does"),
+    [
+        (screen, name)
+        for screen, keys in ON_OTHERS.items()
+        for name, (_, words) in keys.items()
+        if words and screen != "start"
+    ],
+)
+def test_the_key_shows_on_its_screen(screen: str, does: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    keys, words = ON_OTHERS[screen][does]
+    size = (80, 24) if screen == "page" else (120, 36)
+
+    async def scene() -> None:
+        stage = Stage(at=4 * S)
+        async with stage.app.run_test(size=size):
+            await until_shown(stage, "DECODE")
+            await press(stage, *keys)
+            stage.clock[0] += S // 2
+            await until_shown(stage, words)
+            await press(stage, "escape", "escape", "escape", "q")
+
+    run(scene())
+
+
+@pytest.mark.parametrize("does", [name for name, (_, words) in ON_OTHERS["start"].items() if words])
+def test_the_key_shows_on_the_start_screen(does: str) -> None:
+    keys, words = ON_OTHERS["start"][does]
+    desk = Desk(Around((WARM, COLD))).press(*keys)
+    if words == "begun":
+        expected = COLD if does == "down" else WARM
+        assert desk.around.said == [(expected.name, None)]
+        return
+    canvas = Canvas(100, 40, Look())
+    if desk.controls.help:
+        startpage.paint_help(canvas.area(0, 0, 100, 40))
+    else:
+        startpage.paint(canvas.area(0, 0, 100, 40), desk.controls.picture(100), desk.controls.screen, "")
+    assert words in canvas.text()
 
 
 @pytest.mark.parametrize("does", [name for name, (keys, words) in SHOWS.items() if words])
