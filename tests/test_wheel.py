@@ -72,7 +72,14 @@ def test_wheel_holds_the_packages_and_nothing_else(dist: Path) -> None:
 def test_sdist_is_laid_out_as_this_tree(dist: Path) -> None:
     with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:
         members = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
-    assert shipped().keys() | {"pyproject.toml", "README.md"} <= members
+    assert shipped().keys() | {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "Makefile"} <= members
+    for folder in ("docs", "tests", "scripts", "benchmarks"):  # who packs it for a system runs the tests from here
+        here = {
+            file.relative_to(ROOT).as_posix()
+            for file in (ROOT / folder).rglob("*")
+            if file.is_file() and not {"__pycache__", ".mypy_cache"} & set(file.parts) and file.suffix != ".pyc"
+        }
+        assert here <= members
 
 
 def test_installed_command_runs(installed: Path, tmp_path: Path) -> None:
