@@ -16,7 +16,7 @@ from typing import Final
 
 from phasetop.faults import PhasetopError
 
-SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 PATIENCE_S: Final = 2.0
 """An editor that was asked to end has so long, at least."""
 
