@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from phasetop.cli.completing import recordings
 from phasetop.cli.options import CONTEXT, OPTIONAL_VALUES, option
 
 EPILOG = """\b
@@ -29,7 +30,7 @@ class _Sides(click.Command):
 
 
 @click.command(cls=_Sides, context_settings=CONTEXT, options_metavar="[OPTIONS]", epilog=EPILOG, short_help=SHORT)
-@click.argument("files", nargs=-1, metavar="A B | A… -- B…")
+@click.argument("files", nargs=-1, metavar="A B | A… -- B…", shell_complete=recordings)
 @option("--fail-if-worse", metavar="SHARE", help="Exit 1 where B is worse by more (5%), beyond the noise; 3: undecided.")
 @option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
 @click.pass_context

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from phasetop.cli.completing import recordings
 from phasetop.cli.options import CONTEXT, display_options, option
 
 EPILOG: Final = """\b
@@ -18,7 +19,7 @@ Examples:
 
 
 @click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="Follow a session that runs: here, or by ssh.")
-@click.argument("session", required=False)
+@click.argument("session", required=False, shell_complete=recordings)
 @option("--wait", is_flag=True, help="Where nothing runs, wait for a run (at a terminal: always).")
 @option("--json", "as_json", metavar="[compact]", help="Print the requests as JSON when it has ended.")
 @option("--plain", is_flag=True, help="Print the text as it comes, no view.")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from itertools import dropwhile, islice
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from phasetop import events as ev
 from phasetop.export import Exported
-from phasetop.recording import GZIP_MAGIC
+from phasetop.parts import next_part
+from phasetop.recording import GZIP_MAGIC, PART_PREFIX
 from phasetop.report import request_object, to_json
 
 _CHUNK_BYTES: Final = 1 << 20
@@ -47,8 +50,16 @@ def _session(exported: Exported) -> dict[str, Any]:
 
 
 def _lines(exported: Exported) -> Iterator[bytes]:
-    """The recording's whole lines, without their ends."""
-    with exported.path.open("rb") as file:
+    """The recording's whole lines, without their ends; of further parts those behind their heads."""
+    here = exported.path
+    yield from _lines_of(here)
+    while (following := next_part(here)) is not None:
+        here = following
+        yield from islice(dropwhile(lambda line: not line.startswith(PART_PREFIX), _lines_of(here)), 1, None)
+
+
+def _lines_of(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
         zipped = file.read(2) == GZIP_MAGIC
         file.seek(0)
         source = gzip.GzipFile(fileobj=file) if zipped else file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from phasetop.alternatives import read_alternatives
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.shelf import Limits
 from phasetop.catalogue_index import Index
+from phasetop.export import Exported
+from phasetop.export.as_json import write as as_json
 from phasetop.follow import Follower
 from phasetop.metrics import measure
 from phasetop.parts import part_beside
@@ -124,6 +127,23 @@ def test_the_parts_together_are_the_session_and_each_replays_on_its_own(
     one = listed(path, Index())
     assert (one.row.requests, one.row.complete, one.row.models) == (9, True, ("m",))
     assert read_alternatives(joined, path, 8, 11)[0][1].text == " 8"
+
+
+def test_an_export_has_every_line_once(tmp_path: Path, pipe: tuple[int, int]) -> None:
+    path = tmp_path / "long.phasetop"
+    record(path, pipe[1], many(6, 12), Limits(part_bytes=3000)).close("done")
+    assert len(keeping.parts_of(path)) > 2
+    told = json.loads("".join(as_json(Exported(load(path), path, "long"))))
+    kinds = [event["k"] for event in told["events"]]
+    assert [kinds.count(kind) for kind in ("hello", "model", "request", "tok", "smp", "end", "bye")] == [
+        1,
+        2,
+        6,
+        72,
+        72,
+        6,
+        1,
+    ]
 
 
 def load_alone(part: Path, tmp_path: Path) -> Session:
