@@ -40,6 +40,11 @@ class PartHead:
 
     def take(self, event: ev.Event, line: bytes) -> None:
         """One event, as it was written (times not falling, redacted)."""
+        if isinstance(event, ev.Tok):  # most are
+            if event.r in self._running:
+                self._kept.append((event.r, line))
+                self.kept_bytes += len(line)
+            return
         r: int | None = getattr(event, "r", None)
         match event:
             case ev.Hello():

@@ -77,8 +77,8 @@ class Shelf:
         if self._head is not None and journal.recording:
             for event, line in written:
                 self._head.take(event, line)
-            if self._is_due(now()):
-                self._go_on(self._head, now())
+            if self._is_due(t := now()):
+                self._go_on(self._head, t)
 
     def _make_room(self, room: int) -> None:
         """Keep the session within ``room`` bytes: the oldest parts go, and when that is not enough, the recording ends."""
