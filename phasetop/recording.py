@@ -95,7 +95,10 @@ class LineFeed:
         toks: list[ev.Tok] = []
         places: list[tuple[int, int] | None] = []
         decode, placed = ev.decode_token, self._placed
-        for line in self._after_head(lines) if self._in_head else lines:
+        for line in lines:
+            if self._in_head:
+                self._pass_over(line)
+                continue
             if self._overlong or not line.startswith(ev.TOKEN_PREFIX) or (tok := decode(line)) is None:
                 self._flush(toks, places)
                 self._take(line)
@@ -108,21 +111,17 @@ class LineFeed:
             self.offset += size
         self._flush(toks, places)
 
-    def _after_head(self, lines: list[bytes]) -> Iterator[bytes]:
-        """The lines of a further part but those of its head, which the parts before have, too.
+    def _pass_over(self, line: bytes) -> None:
+        """A line of a further part's head, which the parts before have, too.
 
         Raises:
             FormatError: it is no part of this session.
         """
-        for line in lines:
-            if not self._in_head:
-                yield line
-                continue
-            if self.offset == self.base:
-                self._check_part(line)
-            self.offset += len(line)
-            if line.startswith(PART_PREFIX):
-                self._in_head = False
+        if self.offset == self.base:
+            self._check_part(line)
+        self.offset += len(line)
+        if line.startswith(PART_PREFIX):
+            self._in_head = False
 
     def _check_part(self, line: bytes) -> None:
         try:
@@ -160,6 +159,9 @@ class LineFeed:
             return
         if session.hello is None:
             check_hello(event)
+        elif isinstance(event, ev.Hello) and event.part > 1 and event.session == session.hello.session:
+            self._in_head = True  # the next part, right behind the one before: parts put together, or through one pipe
+            return
         session.apply(event, (where, size) if self._placed else None)
 
 

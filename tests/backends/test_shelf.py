@@ -111,6 +111,9 @@ def test_the_parts_together_are_the_session_and_each_replays_on_its_own(
     joined = load(path)
     same(joined, load(whole))
     assert (joined.bad_lines, joined.bye is not None) == (0, True)
+    together = tmp_path / "together.phasetop"
+    together.write_bytes(b"".join(part.read_bytes() for part in parts))
+    same(load(together), joined)
     seen: list[int] = []
     for part in parts:
         alone = load_alone(part, tmp_path)
