@@ -42,7 +42,7 @@ class FarSampler:
         self._recorder = recorder
         self._v = v
         self._host = host
-        self._order: Callable[[str], None] = lambda _: None
+        self._order: Callable[[str], None] | None = None
         self._guard = threading.Lock()
         self._wanted = ""  # the port and name that are watched
         self._device = -1
@@ -78,14 +78,15 @@ class FarSampler:
     def reset(self) -> None:
         """Another connection begins."""
         with self._guard:
-            self._order = lambda _: None
+            self._order = None
             self._begin()
 
     def watch(self, port: int, name: str) -> None:
         """Sample the process that listens on ``port``, or the only one called ``name``, from now on."""
         with self._guard:
             self._wanted = f"{port} {name}"
-            self._order(f"W {self._wanted}")
+            if self._order is not None:
+                self._order(f"W {self._wanted}")
 
     def link_ms(self, limit_s: float) -> float | None:
         """The least round trip so far, ms, of the first echoes where they come within this time; None: none came."""
@@ -221,7 +222,7 @@ class FarSampler:
 
     def _ask_echo(self) -> None:
         now = time.monotonic()
-        if self._echo is not None and now - self._echo[1] < _ECHO_LOST_S:
+        if self._order is None or (self._echo is not None and now - self._echo[1] < _ECHO_LOST_S):
             return
         self._echoes += 1
         self._echo = self._echoes, now

@@ -203,6 +203,14 @@ def test_the_link_is_measured_by_echoes_one_after_the_other(box: Far) -> None:
     assert len(series(box.session(), "link_rtt_ms").t) == 5
 
 
+def test_what_comes_before_the_connection_stands_asks_nothing(box: Far) -> None:
+    box.sampler.reset()
+    box.orders.clear()
+    box.tell(tick(100.0))
+    box.sampler.connected(box.orders.append)
+    assert box.orders == ["E 1"]
+
+
 def test_words_of_nvidia_smi_are_said_three_times_at_most(box: Far) -> None:
     for i in range(9):
         box.tell(f"@G Unable to determine the device handle {i}\n@g 15")

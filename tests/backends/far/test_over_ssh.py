@@ -40,16 +40,16 @@ def run(*arguments: str, home: Home, **more: Any) -> tuple[subprocess.CompletedP
 
 def test_a_llama_server_as_json(far: FarMachine, llama_server: LlamaServer, state_home: Home) -> None:
     far.nvidia_smi(CARD)
-    arguments = ["-p", "Count to twenty.", "-n", "12", "--temp", "0", "--peak-bandwidth", "20GB/s", "--record=kept"]
+    arguments = ["-p", "Count to twenty.", "-n", "40", "--temp", "0", "--peak-bandwidth", "20GB/s", "--record=kept"]
     done, found = run(f"ssh://root@far/:{llama_server.port}", *arguments, home=state_home)
     if psutil.Process().username() != "root":
         pytest.skip("the user of the address is root here")
     assert done.returncode == 0, done.stderr
     assert found["server"]["url"] == f"ssh://far/http://127.0.0.1:{llama_server.port}"
     assert (found["server"]["local"], found["server"]["link"]) == (False, "ssh")
-    assert found["tokens"]["output"] == 12
+    assert found["tokens"]["output"] == 40
     assert found["finish"]["reason"] == "length"
-    assert found["sources"]["latency.ttft_s"].startswith("client: over ssh, round trip ")
+    assert found["sources"]["latency.ttft_s"].startswith("client: over ssh")
     assert [notice["code"] for notice in found["notices"] if notice["code"] == "over-ssh"] == ["over-ssh"]
     assert found["host"]["name"] == os.uname().nodename  # the far machine is this one, in truth
     assert [gpu["name"] for gpu in found["gpus"]] == ["NVIDIA GeForce RTX 4090"]
@@ -68,6 +68,7 @@ def test_what_runs_the_request_is_the_far_machine(far: FarMachine, collect: Coll
     r = one.ask("Tell a very long story.", settings={"max_tokens": 4000, "ignore_eos": True})
     rss = one.until(lambda s: s.series("server_rss_bytes", v=0, d=1))
     assert abs(rss.value[-1] - psutil.Process(llama_server.pid).memory_info().rss) < 64 << 20
+    one.until(lambda s: s.series("link_rtt_ms", d=1))
     begin = one.session.last_t
     one.until(lambda s: s.last_t > begin + 4_000_000_000)  # so that samples lie in the phase
     one.lifeline.cancel(r)
@@ -75,12 +76,13 @@ def test_what_runs_the_request_is_the_far_machine(far: FarMachine, collect: Coll
     found = measure(one.session, done)
     decode = found.host["decode"]
     assert decode.server_cpu_percent is not None
-    assert 10 < decode.server_cpu_percent < 120  # it has one thread
+    assert 0 < decode.server_cpu_percent < 120  # it has one thread
     assert [gpu.phases["decode"].sm_percent for gpu in found.gpus] == [97]
     assert found.gpus[0].phases["decode"].throttled == ["power cap"]
     assert found.roofline.ran.name == "NVIDIA GeForce RTX 4090"
     assert "dram_percent" not in [info.name for s in one.session.samples.values() if (info := s.info.at())]
     report = request_object(one.session, done, kept_as=None)
+    assert report["sources"]["latency.ttft_s"].startswith("client: over ssh, round trip ")
     assert report["unknown"]["gpus.phases.decode.energy_j"] == "nvidia-smi does not tell it"
 
 
