@@ -23,6 +23,7 @@ class Facts(Struct, frozen=True):
     quant: str | None = None
     server: str | None = None
     device: str | None = None
+    link: str | None = None
 
 
 class Notice(Struct, frozen=True):
@@ -106,9 +107,8 @@ def facts_of(session: Session, run: Run | None, cursor: int) -> Facts:
         kind = _SERVERS.get(server.backend or "", server.backend or "server")
         if server.version and server.backend != "embedded":
             kind = f"{kind} {server.version}"
-        if server.over is not None:
-            kind = f"{kind} over {server.over}"
-    return Facts(model.name if model else None, model.quant if model else None, kind, device)
+    link = f"over {server.over}" if server is not None and server.over is not None else None
+    return Facts(model.name if model else None, model.quant if model else None, kind, device, link)
 
 
 def prompt_pieces(pieces: list[str | int | dict[str, str]]) -> list[str]:

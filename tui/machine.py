@@ -61,9 +61,10 @@ class _Now(Struct, frozen=True):
         return samples
 
     def source(self, samples: Samples | None) -> str:
-        """Who measures it."""
+        """Who measures it, in a word; on another machine, how that is seen."""
         told = samples.info.at(self.areas) if samples is not None else None
-        return told.source or "" if told is not None else ""
+        word = (told.source or "").partition(":")[0] if told is not None else ""
+        return f"{word} over ssh" if word and self.machine.far else word
 
 
 class _Reading(Struct, frozen=True):
