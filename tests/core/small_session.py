@@ -9,6 +9,9 @@ LINES = [
     HELLO,
     ev.Request(t=1, r=0, api="chat", messages=[{"role": "user", "content": "warum?"}]),
     ev.State(t=2, r=0, s="sent", at=2),
-    *(ev.Tok(t=10 + i, r=0, x=x, top=[x, -0.5, "é", -1.5]) for i, x in enumerate(["Ü", "ber", " 東京", "😀"])),
+    *(
+        ev.Tok(t=100_000_000 + 20_000_000 * i, r=0, x=x, top=[x, -0.5, "é", -1.5])
+        for i, x in enumerate(["Ü", "ber", " 東京", "😀"])
+    ),
 ]
 FILE = ev.encode_all(LINES)
