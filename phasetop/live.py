@@ -285,7 +285,7 @@ def screenshot(
 
 
 def watch_view(source: Source, display: Display, title: str, *, here: bool) -> int:
-    """The view over a session that somebody else runs, read-only; ``here``: on this machine, which is left its CPU.
+    """The view of a replay over a session that somebody else runs, at its end; ``here``: this machine is left its CPU.
 
     Returns the exit status.
     """

@@ -85,7 +85,7 @@ def watch(name: str | None, wanted: Wanted) -> int:
         source = Recorded(open_recording(str(path))[0], path)
     else:
         source = Watched(path)
-    title = f"watching {path.stem[:8]}" if path.parent == places.live_folder() else path.name
+    title = path.stem[:8] if path.parent == places.live_folder() else path.name
     return _show(source, title, wanted, view=view, kept=_kept(path), here=places.is_live(last_part(path)))
 
 
@@ -175,7 +175,7 @@ def _watch_piped(wanted: Wanted) -> int:
             os.dup2(keyboard, 0)
             os.close(keyboard)
             view = has_terminal()
-    return _show(Piped(fd), "watching stdin", wanted, view=view, kept=None)
+    return _show(Piped(fd), "stdin", wanted, view=view, kept=None)
 
 
 def _keyboard() -> int | None:
@@ -226,7 +226,7 @@ def _watch_far(address: Address, name: str | None, wanted: Wanted, *, view: bool
             source.poll()
             time.sleep(_PAUSE_S)
         short = re.split(r"[/\\]", name)[-1]
-        title = f"watching {address}" if stem_of(short) == _id(source) else f"{address}:{short}"
+        title = str(address) if stem_of(short) == _id(source) else f"{address}:{short}"
         status = _show(source, title, wanted, view=view, kept=None)
     finally:
         (source or link).close()

@@ -190,10 +190,12 @@ def test_the_view_of_stdin_has_its_keys_from_the_terminal(state_home: Home, tmp_
     command = f"cat {tmp_path}/a.phasetop | {shlex.join(PHASETOP)} watch -"
     env = {**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
     with Terminal(["/bin/sh", "-c", command], size=(110, 30), env=env) as view:
-        view.until_shown("watching stdin", 30)
+        view.until_shown("stdin   turn 1 of 1   watch", 30)
         view.until_shown("Über 東京😀")
-        assert "keep" not in view.text
-        assert "ask" not in view.text
+        keys = view.text.splitlines()[-1]
+        assert "space play" in keys
+        assert "ask" not in keys
+        assert "keep" not in keys
         view.send("?")
         view.until_shown("find a key by what it does")
         view.send("q")
@@ -213,7 +215,7 @@ def test_at_a_terminal_one_is_chosen_by_its_number(writer: Callable[..., Writer]
         number = 1 if "0192f3c4" in rows[1] else 2
         view.send("7\n")
         view.send(f"{number}\n")
-        view.until_shown("watching 0192f3c4", 30)
+        view.until_shown("0192f3c4   turn 1 of 1   watch", 30)
         view.until_shown("Über 東京😀")
         view.send("q")
         assert view.wait() == 0

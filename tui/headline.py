@@ -91,10 +91,18 @@ def words_of(frame: Frame) -> Words:
             return Words(number, made, "stopped before the end", _summary(frame) if tokens.output else "")
 
 
+_CUT: Final = {
+    "collector-died": "phasetop's collector died",
+    "link-lost": "the link to the run is lost",
+    "stream-ended": "what came on stdin ended here",
+}
+"""What cut a reply other than its own connection, by its detail."""
+
+
 def _unsaid(finish: Finish) -> str:
     """What went wrong where no words came with it, or redaction left them out: the code says what kind it was."""
     if finish.reason == "cut":
-        return "the connection broke"
+        return _CUT.get(finish.detail or "", "the connection broke")
     return f"the server failed: {finish.code}" if finish.code else "the server failed"
 
 
