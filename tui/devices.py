@@ -155,26 +155,23 @@ def _paint_row(area: Area, y: int, row: DeviceRow, more: str) -> None:
     end = area.put(18, y, total, "soft")
     if more:
         area.right(area.width, y, more, "faint")
-    room = area.width - end - 1 - (len(more) + 1 if more else 0)
     edge = area.width - (len(more) + 1 if more else 0)
-    for words in _notes(row):
-        if len(words) <= room:
-            area.right(edge, y, words, "ink" if row.reason else "faint")
-            return
-    area.right(edge, y, fit(_notes(row)[-1], max(0, room)), "ink" if row.reason else "faint")
-
-
-def _notes(row: DeviceRow) -> list[str]:
-    """What stands at the right, longest first."""
-    power = "" if row.power_w is None or row.reason == "lost" else f"{row.power_w:.0f} W"
-    heat = row.reason or ("" if row.temperature_c is None else f"{row.temperature_c:.0f} °C")
+    heat, power = row.reason or _degrees(row), "" if row.power_w is None or row.reason == "lost" else f"{row.power_w:.0f} W"
     if not heat and not power:
-        return [row.note]
-    return [
-        "  ".join(word for word in (heat, power) if word),
-        " ".join(word for word in (heat, power) if word),
-        heat or power,
-    ]
+        area.right(edge, y, fit(row.note, max(0, edge - end - 1)), "faint")
+        return
+    for blanks in (2, 1):
+        if len(heat) + blanks + len(power) <= edge - end - 1:
+            break
+    else:
+        power = ""
+    x = edge - len(power)
+    area.put(x, y, power, "faint")
+    area.right(x - (blanks if power and heat else 0), y, fit(heat, max(0, edge - end - 1)), "ink" if row.reason else "faint")
+
+
+def _degrees(row: DeviceRow) -> str:
+    return "" if row.temperature_c is None else f"{row.temperature_c:.0f} °C"
 
 
 def _digits(value: float) -> str:

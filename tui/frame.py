@@ -52,6 +52,10 @@ State = Literal[
 ]  # fmt: skip
 RUNNING: Final[frozenset[State]] = frozenset(("load", "queue", "waiting", "prefill", "decode"))
 _SETTLE_NS: Final = SECOND_NS
+BESIDE: Final = 7
+"""So many other requests are told of."""
+BESIDE_FROM: Final = 26
+"""A rail has so many rows before it has a row a slot."""
 _KEPT: Final = 512
 """Figures of so many moments are kept."""
 T = TypeVar("T")
@@ -92,6 +96,7 @@ class Frame:
     verdict: Verdict | None = None  # what the headline says of the limit; None: it is not known
     devices: tuple[devices.DeviceRow, ...] = ()
     cards: int = 1  # GPUs that work
+    beside: tuple[tuple[int, Measures], ...] = ()  # turns that run on the same server meanwhile, where they are shown
     reply: Reply | None = field(default=None, compare=False, repr=False)  # the text's rows, to find places in
 
     @property
@@ -222,6 +227,7 @@ class FrameMaker:
             ending=self._part("text", lambda: _ending(session, run, cursor), None),
             devices=rows,
             cards=max(1, len(measures.roofline.ran.gpus)),
+            beside=self._part("figures", lambda: self._beside(runs, run, cursor, layout), ()),
             redacted=upto > 0 and isinstance(run.tokens.text[0], int),
             reply=self._reply[1] if kind == "reply" and self._reply is not None else None,
         )
@@ -247,6 +253,18 @@ class FrameMaker:
             return ()
         shown, at = Window(Axis(0, SECOND_NS, 0)), beat(cursor, MACHINE_NS)
         return self._tracer.lanes(self._session, shown, at, cursor, None, layout.lane_pairs)
+
+    def _beside(self, runs: list[Run], run: Run, cursor: int, layout: Layout) -> tuple[tuple[int, Measures], ...]:
+        """The other turns that run on this one's server, with their numbers: they share its cache, or its slots."""
+        if layout.rail is None or layout.rail.height < BESIDE_FROM:
+            return ()
+        server = self._session.server_of(run, cursor)
+        others = [
+            (number, one)
+            for number, one in enumerate(runs, 1)
+            if one is not run and one.ends.last(cursor) is None and self._session.server_of(one, cursor) is server
+        ]
+        return tuple((number, self._measure(one, cursor)) for number, one in others[-BESIDE:]) if server is not None else ()
 
     def _device_rows(self, r: int | None, of: Worked | None, at: int, cursor: int) -> tuple[devices.DeviceRow, ...]:
         """The devices' rows, which stand from one beat to the next; a device that comes is there at once."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from phasetop.counts import CacheUse
 from phasetop.figures import UNKNOWN, count, memory
+from phasetop.metrics import Measures
 from phasetop.tui.cells import Area, Part, Share, fit
 from phasetop.tui.frame import Frame
 
@@ -32,7 +33,11 @@ def reason(frame: Frame) -> str:
 
 def shares(frame: Frame) -> list[Share]:
     """Cached, prompt, reply, as parts of the bar."""
-    measures = frame.measures
+    return shares_of(frame.measures)
+
+
+def shares_of(measures: Measures | None) -> list[Share]:
+    """The same of any request."""
     used = measures.kv.tokens if measures is not None else None
     if measures is None or used is None:
         return []
@@ -126,10 +131,33 @@ def paint_block(area: Area, frame: Frame) -> int:
     ending = full_in(frame)
     width = sum(len(part[0]) for part in ending)
     area.line(area.width - width, y + 1, *ending)
-    if kv is not None and kv.slots and kv.slots > 1 and x + 3 + 8 <= area.width - width - 2:
+    if not frame.beside and kv is not None and kv.slots and kv.slots > 1 and x + 3 + 8 <= area.width - width - 2:
         pool = f"{kv.slots} slots share it" if kv.shared else f"one of {kv.slots} slots" if kv.shared is False else ""
         area.put(x + 3, y + 1, fit(pool, area.width - width - 2 - x - 3), "faint")
     return y + 2
+
+
+def slots_rows(frame: Frame) -> int:
+    """The rows of `paint_slots`: 0 where no other request runs on the server."""
+    return len(frame.beside) + 2 if frame.beside else 0
+
+
+def paint_slots(area: Area, frame: Frame) -> None:
+    """A row a request that runs on the server, of the pool that they share or of its own slot."""
+    measures = frame.measures
+    assert measures is not None
+    kv = measures.kv
+    area.put(0, 0, "slots", "soft")
+    pool = f"one pool of {count(kv.context)} for {kv.slots}" if kv.shared else f"{kv.slots} of {count(kv.context)} each"
+    area.put(7, 0, pool if kv.slots and kv.context and kv.shared is not None else "requests at once", "faint")
+    for y, (number, one) in enumerate(((frame.turn, measures), *frame.beside), 1):
+        this = one is measures
+        area.put(0, y, str(number), "ink" if this else "faint")
+        total = one.kv.context or kv.context
+        if total:
+            area.bar(3, y, 17, total, shares_of(one))
+        area.right(28, y, count(one.kv.tokens))
+        area.put(29, y, "this turn" if this else one.phases.running or "waiting", "soft")
 
 
 def paint_row(area: Area, frame: Frame) -> None:

@@ -145,6 +145,10 @@ def paint(area: Area, frame: Frame, *, time_by_gap: bool = True, with_devices: b
     y = rows.kv
     if area.height >= y + 4:
         y += kvgauge.paint_block(area.area(0, y, area.width, area.height - y), frame) + 1
+    rows_beside = kvgauge.slots_rows(frame)
+    if rows_beside and area.height >= y + rows_beside:
+        kvgauge.paint_slots(area.area(0, y, area.width, rows_beside), frame)
+        y += rows_beside + 1
     cards = with_devices and bool(frame.devices) and any(not row.note for row in frame.devices)
     if cards and area.height > y:
         rest = area.height - y

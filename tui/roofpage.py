@@ -325,8 +325,9 @@ def paint_times(area: Area, measures: Measures, done: Answer) -> None:
         if prefill + decode <= 0:
             area.put(x, y, UNKNOWN, "faint")
             continue
+        seen = max(prefill, longest / max(1, width)) if prefill else 0.0  # what there was has a cell at least
         parts: list[Share] = [
-            (prefill, "prefill_area" if over else "prefill", "█"),
+            (seen, "prefill_area" if over else "prefill", "█"),
             (decode, "decode_area" if over else "decode", "█"),
         ]
         area.bar(x, y, width, longest, parts, " ")

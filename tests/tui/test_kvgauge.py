@@ -7,14 +7,17 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from phasetop import events as ev
 from phasetop.counts import CacheUse, Kv
 from phasetop.tui import kvgauge
 from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import Frame, FrameMaker
 from phasetop.tui.layout import layout
+from phasetop.tui.painter import paint
 from phasetop.tui.theme import Look
 from phasetop.tui.view import View
-from tests.tui.fabricate import S, Turn, scripted, session_of
+from tests.tui.cards import with_weights
+from tests.tui.fabricate import S, Turn, ask, scripted, session_of
 
 SESSION = session_of(scripted("run", Turn(tokens=400, prompt=512, cached=128)))
 MIB = 1 << 20
@@ -109,3 +112,47 @@ def test_the_row_fits_with_and_without_bytes(width: int) -> None:
         row = canvas.text().rstrip("\n")
         assert len(row) < width
         assert row.endswith("full in 34 s")
+
+
+def at_once(*, shared: bool | None = True) -> list[ev.Event]:
+    """Two requests on a server of four slots: the second began while the first wrote."""
+    script = with_weights(gpus=0, peak=None)
+    server = next(event for event in script.events if isinstance(event, ev.Server))
+    server.options = {"context": ev.Sourced(32_768, "argv"), "parallel": ev.Sourced(4, "argv")}
+    if shared is not None:
+        server.options["kv_unified"] = ev.Sourced(shared, "argv")
+    ask(script, 0, Turn(tokens=300, gap_ms=15, prompt=1210, finish=None))
+    ask(script, 1, Turn(tokens=200, gap_ms=15, prompt=5578, cached=3918, seed=2, finish=None), at_ms=-3500)
+    return script.sorted()
+
+
+def view_of(events: list[ev.Event], size: tuple[int, int] = (200, 60)) -> tuple[str, Frame]:
+    session = session_of(events)
+    plan = layout(*size)
+    assert plan is not None
+    frame = FrameMaker(session).frame(session.last_t, plan, View())
+    canvas = Canvas(*size, Look())
+    assert paint(canvas, frame, plan) == {}
+    return canvas.text(), frame
+
+
+def test_requests_that_run_at_once_have_a_row_each() -> None:
+    text, frame = view_of(at_once())
+    assert [(number, one.r) for number, one in frame.beside] == [(1, 0)]
+    assert "slots  one pool of 32,768 for 4" in text
+    lines = text.split("\n")
+    at = next(y for y, row in enumerate(lines) if "slots  one pool" in row)
+    this, other = (row[104:146].rstrip() for row in lines[at + 1 : at + 3])
+    assert this.startswith("2  ▒")  # what was cached
+    assert this.endswith("5,774 this turn")
+    assert other.startswith("1  ")
+    assert other.endswith("decode")
+    assert "slots share it" not in text
+    own = view_of(at_once(shared=False))[0]
+    assert "slots  4 of 8,192 each" in own
+
+
+def test_alone_or_where_there_is_no_room_there_are_no_rows() -> None:
+    assert "one pool" not in view_of(at_once(), (120, 36))[0]
+    done = [event for event in at_once() if getattr(event, "r", None) != 0]
+    assert view_of(done)[1].beside == ()
