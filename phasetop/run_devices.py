@@ -22,6 +22,7 @@ _NO_TEST: Final = (
 _NO_FAR_TEST: Final = "the far CPU's bandwidth is not measured over ssh: --peak-bandwidth sets it"
 _NO_CARD: Final = "no peak for this device: --peak-bandwidth sets it"
 _NO_FLOPS: Final = "the peak FLOP/s of this device are not known: --peak-flops sets them"
+_UNSEEN: Final = "layers are said to be on a GPU, and no driver sees a process of the server on one"
 _DTYPES: Final = ("fp16", "bf16", "fp32")
 
 
@@ -99,8 +100,11 @@ def ran_on(seen: Seen, sources: Reasons) -> Ran:
     used = tuple(device for device in told if server.v in (device.used_by or ()))
     if used:
         return Ran(used, host, offload, by_rows, None)
-    if no_layer or (len(told) == len(all_gpus) and not _placed_on_gpu(seen)):
+    all_told = len(told) == len(all_gpus)
+    if no_layer or (all_told and not _placed_on_gpu(seen)):
         return Ran((), host, offload, by_rows, None)
+    if all_told:
+        return Ran((), host, offload, by_rows, _UNSEEN)
     if len(all_gpus) == 1:
         sources.setdefault("roofline", f"assumed: the server uses the only GPU, {all_gpus[0].name or 'unnamed'}")
         return Ran((all_gpus[0],), host, offload, by_rows, None)

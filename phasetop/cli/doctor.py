@@ -12,6 +12,7 @@ EPILOG: Final = """\b
 Examples:
   phasetop doctor
   phasetop doctor --measure-bandwidth       # then the view has a ceiling for this CPU
+  phasetop doctor --report                  # a file for an issue, without names and addresses
   phasetop doctor --json=compact
 """
 
@@ -28,16 +29,10 @@ Examples:
 @option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
 @click.pass_context
 def doctor(context: click.Context, measure: bool, report: str | None, as_json: str | None) -> None:
-    r"""What can be reached and measured from here, by what, and what to do about the rest.
+    """What can be reached and measured from here, by what, and what to do about the rest.
 
-    Servers, GPUs and their counters, permissions, the machine, versions, the terminal. Exit status 1 when something is
-    broken.
-
-    \b
-    Examples:
-      phasetop doctor                       everything, in words
-      phasetop doctor --measure-bandwidth   first give decode a ceiling on this CPU
-      phasetop doctor --report              a file for an issue, without names and addresses
+    Servers, GPUs and their counters, permissions, the machine, versions, the terminal; docs/doctor.md tells of each check.
+    Exit status 1 when something is broken.
     """
     from phasetop import doctor_command
 

@@ -198,3 +198,13 @@ def test_live_it_grows_with_the_cache(session_of: Build) -> None:
     prefill = measure(one, one.runs[0], 200 * MS)
     assert prefill.roofline.mbu is None
     assert prefill.verdict is None or prefill.verdict.code == "limit-unknown"
+
+
+def test_a_gpu_that_is_claimed_and_where_the_driver_sees_nobody_is_no_ground_for_a_roofline(session_of: Build) -> None:
+    placed = {"placed": {"CUDA0": 33}}
+    seen = session(session_of, HOST, CARD, model=placed)
+    assert request_object(seen, seen.runs[0], kept_as=None)["roofline"]["peak_bandwidth_bytes_per_s"] == 1.008e12
+    nobody = session(session_of, HOST, {**CARD, "used_by": []}, model=placed)
+    told = request_object(nobody, nobody.runs[0], kept_as=None)
+    assert told["roofline"]["peak_bandwidth_bytes_per_s"] is None
+    assert "no driver sees a process" in str(told["unknown"])
