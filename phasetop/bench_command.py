@@ -84,9 +84,12 @@ def _starts(base: Plan, wanted: BenchPlan) -> Iterator[tuple[Start, dict[str, in
         settings.setdefault("parallel", wanted.most_parallel)
     target = start.target or Target()
     if wanted.sweep is None:
-        yield replace(start, engine=None if target.url else {"file": engine.get("file"), "settings": settings}), {}
+        yield (
+            replace(start, engine=None if target.url or target.ssh else {"file": engine.get("file"), "settings": settings}),
+            {},
+        )
         return
-    named = target.backend not in (None, "embedded") or target.url is not None or target.model is not None
+    named = target.backend not in (None, "embedded") or any((target.url, target.model, target.ssh))
     if named:
         raise UsageError("--sweep starts engines of its own: a .gguf file as MODEL, or none for the small model")
     for value in wanted.sweep.values:

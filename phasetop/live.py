@@ -308,14 +308,17 @@ def look_at_terminal(environ: Mapping[str, str]) -> tuple[Check, ...]:
 
 
 class Driven(LiveSource):
-    """A session whose next request is sent by what is driven each frame."""
+    """A session whose next request is sent by what is driven each frame; it ends with that."""
 
     def __init__(self, lifeline: Lifeline, advance: Callable[[], bool]) -> None:
         super().__init__(lifeline)
         self._advance = advance
+        self._over = False
 
     def poll(self) -> bool:
         """Apply what is new, and go on with the work."""
         came = super().poll()
-        self._advance()
+        if not self._over and not self._advance():
+            self._over = True
+            self._lifeline.stop()
         return came

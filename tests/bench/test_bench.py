@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phasetop.cli import main
 from phasetop.metrics import measure
 from phasetop.recording import load
 from phasetop.session import Session
+from tests.tui.ptyterm import Terminal
 
 if TYPE_CHECKING:
     from tests.conftest import Collected, Home, LlamaServer, Metronome, Spawn
@@ -188,11 +190,12 @@ def test_nothing_but_failures_is_1(bench: Bench, metronome: Beat, free_port: int
         (["--time", "never"], "--time"),
     ],
 )
-def test_wrong_usage_is_2(bench: Bench, arguments: list[str], says: str) -> None:
-    done = bench(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert says in done.stderr
-    assert done.stdout == ""
+def test_wrong_usage_is_2(arguments: list[str], says: str, state_home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *arguments]) == 2
+    told = capsys.readouterr()
+    assert says in told.err
+    assert told.out == ""
+    assert not list(state_home.state.rglob("*.phasetop"))  # nothing was started
 
 
 def test_ctrl_c_prints_what_there_is(metronome: Beat, state_home: Home, spawn: Spawn) -> None:
@@ -210,6 +213,22 @@ def test_ctrl_c_prints_what_there_is(metronome: Beat, state_home: Home, spawn: S
     assert 2 <= told["points"][0]["runs"] < 100
     assert told["sessions"] == ["cut-short"]
     assert len(recorded(state_home)) == 1
+
+
+def test_the_live_view_drives_it(metronome: Beat, state_home: Home) -> None:
+    """It stays when all is done; what was found stands where the view was."""
+    url = metronome(rate=1000, tokens=4, prefill_ms=5, prompt=77).url
+    more = [url, "--prompt-words", "20", "-r", "3", "--precision", "none", "--no-plot", "--tui"]
+    env = {**state_home.env, "TERM": "xterm-256color"}
+    live = state_home.state / "phasetop" / "live"
+    with Terminal([*COMMAND, *more], size=(100, 30), env=env) as terminal:
+        terminal.until(lambda: "bench" in terminal.text and "quit" in terminal.text, 30)
+        terminal.until(lambda: any(b'"k":"bye"' in path.read_bytes() for path in live.glob("*.phasetop")), 30)
+        terminal.send("q")
+        terminal.until(lambda: b"kept     as" in terminal.raw, 30)
+        text = terminal.raw.decode(errors="replace")
+    assert "prompt   77 tok" in text
+    assert "repeats  3 of each" in text
 
 
 def test_the_time_is_up(bench: Bench, metronome: Beat) -> None:
