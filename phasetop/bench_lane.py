@@ -20,6 +20,11 @@ OLLAMA_CONTEXT: Final = 4096
 """What Ollama's context is at least, by default; a longer prompt it cuts without a word."""
 STRIKES: Final = 2
 """A cell that failed so often, and never did well, is left out."""
+_APART: Final = 0.05
+"""Prompts whose words differ by a smaller share tell nothing of how tokens grow with them."""
+_LEAST_SLOPE: Final = 0.8
+_MOST_SLOPE: Final = 8.0
+"""Tokens a word."""
 _TEMPERATURE: Final = 0.8
 _TOP_K: Final = 40
 
@@ -43,7 +48,7 @@ class Lane:
         self.failures: list[Failure] = []
         self.left_out: dict[Cell, str] = {}
         self.counts: bool | None = None  # the server counts prompts; None: not tried yet
-        self.surplus: dict[int, int] = {}  # tokens wished for → how many more than words they were
+        self._came: list[tuple[int, int]] = []  # (words, tokens) of prompts, as the server counted them
         self.filled: tuple[Cell, tuple[str, ...]] | None = None  # what the cache was filled with last
         self._plan = plan
         self._settings = settings
@@ -128,12 +133,26 @@ class Lane:
         known = [figure for figure in self.figures(cell).values() if figure.values]
         return bool(known) and all(figure.spread is not None and figure.spread <= precision for figure in known)
 
+    def learn(self, words: int, tokens: int) -> None:
+        """The server counted so many tokens for a prompt of so many words."""
+        self._came.append((words, tokens))
+
     def words_for(self, tokens: int) -> int:
-        """About how many words make so many tokens, by what came of earlier prompts."""
-        if not self.surplus:
+        """About how many words make so many tokens, by what came of earlier prompts.
+
+        A template adds the same to each, a word is a token or more: a straight line through the two prompts that were
+        nearest and differ; of one alone, by proportion.
+        """
+        if not self._came:
             return max(tokens, 1)
-        nearest = min(self.surplus, key=lambda known: abs(known - tokens))
-        return max(tokens - self.surplus[nearest], 1)
+        newest = reversed(list(enumerate(self._came)))
+        (_, (words, counted)), *rest = sorted(newest, key=lambda known: (abs(known[1][1] - tokens), -known[0]))
+        others = [known for _, known in rest]
+        other = next((one for one in others if abs(one[0] - words) > max(_APART * words, 1)), None)
+        slope = (other[1] - counted) / (other[0] - words) if other is not None else 0.0
+        if _LEAST_SLOPE <= slope <= _MOST_SLOPE:
+            return max(round(words + (tokens - counted) / slope), 1)
+        return max(round(tokens * words / max(counted, 1)), 1)
 
 
 def part_before(cell: Cell) -> tuple[int, int]:

@@ -6,6 +6,7 @@ long or too short is put right by as many words. Pure: who counts the tokens is 
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Final
 
@@ -31,6 +32,10 @@ WORDS: Final = tuple(
     knowledge station strategy truth song example environment leg dark while red green blue black white""".split()  # noqa: SIM905
 )
 """What prompts are made of."""
+SHORT: Final = tuple(word for word in WORDS if len(word) <= 4)
+"""Words that are one token in any vocabulary, as near as can be: what makes a length exact."""
+NEARLY: Final = 16
+"""So few are put right word by word."""
 
 
 class Prompts:
@@ -62,11 +67,19 @@ class Prompts:
         """``n`` further words."""
         return [self._random.choice(WORDS) for _ in range(max(n, 0))]
 
-    def changed(self, words: list[str], by: int, keep: int = 1) -> list[str]:
-        """``words`` made longer (or shorter) at the end ``by`` so many words; the first ``keep`` stay."""
-        if by >= 0:
-            return words + self.more(by)
-        return words[: max(len(words) + by, keep)]
+    def put_right(self, words: list[str], count: int, target: int, keep: int = 1) -> list[str]:
+        """``words``, which are ``count`` tokens, made longer or shorter at the end so that they are nearer to ``target``.
+
+        Where little is missing it is made up by short words, so that the next count is the right one. The first ``keep``
+        words stay.
+        """
+        off = target - count
+        a_word = max(count / len(words), 1.0)
+        if off < 0:
+            return words[: max(len(words) - math.ceil(-off / a_word), keep)]
+        if off > NEARLY:
+            return words + self.more(math.floor(off / a_word))
+        return words + [self._random.choice(SHORT) for _ in range(off)]
 
 
 def text_of(words: list[str]) -> str:

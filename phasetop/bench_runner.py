@@ -198,8 +198,8 @@ class Bench:
             ended = sample_of(lane.session, [lane.session.runs[r] for r in found], cell, repeat)
             if isinstance(ended, Failure):
                 return ended
-            if tokens and ended.prompt is not None and not lane.counts:
-                lane.surplus[tokens] = ended.prompt - len(made)
+            if ended.prompt is not None and not lane.counts:
+                lane.learn(len(made), ended.prompt)
             parts.append(tuple(made))
         if cell.parallel == 1 and not cell.cached:
             lane.filled = cell, parts[0]
@@ -221,12 +221,13 @@ class Bench:
                 break
             count = yield from self._count(lane, text_of(words))
             lane.counts = count is not None
+            if count is not None:
+                lane.learn(len(words), count)
             if count is None or count == target:
                 break
-            changed = lane.prompts.changed(words, target - count, keep)
+            changed = lane.prompts.put_right(words, count, target, keep)
             if changed == words:
                 break
-            lane.surplus[target] = count - len(words)
             words = changed
         return words
 
@@ -302,7 +303,7 @@ class Bench:
             return
         found = sample_of(lane.session, [lane.session.runs[r] for r in rs], cell, 0)
         if not isinstance(found, Failure) and found.prompt is not None:
-            lane.surplus[(cell.tokens or 0) + cell.depth] = found.prompt - max(len(words) for words in prompts)
+            lane.learn(max(len(words) for words in prompts), found.prompt)
 
 
 def _messages(lane: Lane, text: str) -> list[dict[str, Any]] | None:

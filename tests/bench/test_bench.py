@@ -259,6 +259,9 @@ def test_the_embedded_engine(bench: Bench, small_model: Path, state_home: Home) 
             wished = (one.get("depth") or 0) + one["tokens"]
             assert found.tokens.prompt == wished
             assert found.tokens.cached == (one.get("depth") or (24 if one.get("cached") else 0))
+        info = run.info.at()
+        assert info is not None
+        assert (info.asked or {})["ignore_eos"] is True
         assert found.tokens.output == one["output"]
         assert found.finish.reason == "length"
 

@@ -19,14 +19,17 @@ def test_a_seed_is_the_same_prompts() -> None:
     assert made != [third.words(30) for _ in range(5)]
 
 
-def test_changing_keeps_the_beginning() -> None:
+def test_putting_right_keeps_the_beginning() -> None:
     prompts = Prompts(1)
     words = prompts.words(10)
-    longer, shorter = prompts.changed(words, 3), prompts.changed(words, -4)
+    longer, shorter = prompts.put_right(words, 20, 23), prompts.put_right(words, 20, 13)
     assert longer[:10] == words
-    assert len(longer) == 13
-    assert shorter == words[:6]
-    assert prompts.changed(words, -50, keep=2) == words[:2]
+    assert len(longer) == 13  # three short ones
+    assert all(len(word) <= 4 for word in longer[10:])
+    assert shorter == words[:6]  # two tokens a word: four fewer, and what is then missing comes next
+    assert prompts.put_right(words, 20, 120)[:10] == words
+    assert len(prompts.put_right(words, 20, 120)) == 60
+    assert prompts.put_right(words, 500, 4, keep=2) == words[:2]
 
 
 def test_words_are_plain() -> None:
