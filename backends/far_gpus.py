@@ -44,6 +44,8 @@ class FarGpus:
         self._users: set[tuple[str, int]] = set()
         self._used: dict[str, list[int]] = {}
         self._words = 0
+        self._judged = 0
+        self._is_missing = False
 
     def take(self, said: Said, t: int, family: Collection[int]) -> None:
         """One reading; ``family``: the server's processes there."""
@@ -58,7 +60,8 @@ class FarGpus:
             case Word():
                 self._word(said.text, t)
             case SmiEnded():
-                if said.status is None:
+                if said.status is None and not self._is_missing:
+                    self._is_missing = True
                     self._finding("missing", f"{self._host} has no nvidia-smi: GPUs are not seen there", t)
 
     def _card(self, card: Card, t: int) -> None:
@@ -138,6 +141,9 @@ class FarGpus:
     def _judge(self, t: int, family: Collection[int]) -> None:
         """Which GPUs the server uses, where a list of theirs has its processes; in a container's they have other numbers."""
         users, self._users = self._users, set()
+        if self._judged and t - self._judged < _PERIOD_NS:
+            return
+        self._judged = t
         if not any(pid in family and uuid in self._cards for uuid, pid in users):
             return
         for uuid, d in self._cards.items():

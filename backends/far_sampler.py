@@ -20,6 +20,7 @@ PROC: Final = "sysfs: /proc over ssh, 1 Hz"
 _LEAST_S: Final = 0.3
 """Readings that come faster than this are not all taken: nothing there sends them so."""
 _MOST_S: Final = 60.0
+_TELLINGS: Final = 20
 _ECHOES: Final = 5
 _ECHO_EVERY: Final = 10  # ticks
 _ECHO_LOST_S: Final = 5.0
@@ -58,6 +59,7 @@ class FarSampler:
         self._lines = FarLines()
         self._about: dict[str, str | int] = {}
         self._told_about = False
+        self._tellings = 0
         self._tick: Tick | None = None
         self._tick_t = 0
         self._ticks = 0
@@ -105,8 +107,9 @@ class FarSampler:
     def _take(self, said: Said, t: int) -> None:
         match said:
             case About():
+                changed = any(self._about.get(name) != value for name, value in said.known.items())
                 self._about.update(said.known)
-                if "ram_bytes" in said.known:
+                if "ram_bytes" in said.known and changed and self._may_tell():
                     self._describe(t)
             case Tick():
                 self._describe(t, again=False)
@@ -118,13 +121,18 @@ class FarSampler:
                 self._describe(t, again=False)
                 self._echoed(said, t)
             case Watched():
-                if said.pid is None:
+                if said.pid is None and self._may_tell():
                     text = f"the server's process on {self._host} is not to be seen by this account"
                     self._recorder.emit(ev.Finding(t=t, name="far-server", state="limited", text=text, v=self._v))
             case _:
                 self._describe(t, again=False)
                 family = {each.pid for each in self._tick.processes} if self._tick is not None else set()
                 self._gpus.take(said, t, family)
+
+    def _may_tell(self) -> bool:
+        """Whether this connection may still tell something that is no sample: a hostile one has no end of it."""
+        self._tellings += 1
+        return self._tellings <= _TELLINGS
 
     # -- the machine --------------------------------------------------------------------------------------------------------
 

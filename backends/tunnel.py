@@ -32,11 +32,15 @@ exec 4<&0 </dev/null
 exec 4<&- >/dev/null 2>&1
 ( read -r _ <"$d/life"; kill "$p" ) & w=$!
 wait "$p"; s=$?
+shift; ssh -O cancel "$@"
 kill "$w"
 rm -rf -- "$d"
 exit "$s"
 """
-"""What stands above ssh: the end of the fifo ``life`` is ours, and ends ssh. Its stdin goes to ssh alone."""
+"""What stands above ssh: the end of the fifo ``life`` is ours, and ends ssh. Its stdin goes to ssh alone.
+
+Where ssh went through a connection of the person's own (ControlPath), the forwards are taken back from that.
+"""
 _OPTIONS: Final = (
     *("-o", "ExitOnForwardFailure=no"),  # the configuration may forward ports that another ssh of the person's has already
     *("-o", "StreamLocalBindMask=0177"),
@@ -136,7 +140,9 @@ class Tunnel:
         process = self._process
         self._heard_of_end.wait(1.0)
         status = process.poll() if process is not None else None
-        return why_it_ended(self.address, 255 if status is None else status, "\n".join(self._said).encode())
+        # What is said is recorded, and a recording names no user.
+        unnamed = Address(self.address.host, None if self.address.user is None else "USER", self.address.port)
+        return why_it_ended(unnamed, 255 if status is None else status, "\n".join(self._said).encode())
 
     def refused(self) -> str | None:
         """What ssh said last of a server that could not be reached from there; None: nothing."""
@@ -191,7 +197,7 @@ class Tunnel:
             self.gone.wait(_POLL_S)
         if given_up():
             raise TunnelError(Failure("lost", "the session ended before ssh had connected"))
-        raise TunnelError(Failure("unreachable", f"ssh to {self.address} did not connect within {OPENING_S:.0f} s"))
+        raise TunnelError(Failure("unreachable", f"ssh to {self.address.host} did not connect within {OPENING_S:.0f} s"))
 
     def _spawn(self, argv: Sequence[str], *, with_shell: bool) -> None:
         if shutil.which("ssh") is None:

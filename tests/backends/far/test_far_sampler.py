@@ -126,8 +126,10 @@ def test_what_is_watched_is_told_again_after_a_new_connection(box: Far) -> None:
 
 def test_a_flood_is_not_taken(box: Far) -> None:
     for i in range(200):
-        box.tell(tick(100.0 + i / 100) + f"\n@G {CARD}", after_s=0.01)
+        told = f"@G {CARD}\n@M {i + 1}\n@X - port\n@g -\n@A {GPU}, {i % 2 * 7}\n@a\n@K {i}"
+        box.tell(tick(100.0 + i / 100, "0 0 0 0 0", stat(7, i)) + f"\n{told}", after_s=0.01)
     session = box.session()
+    assert session.lines < 150
     assert len(series(session, "memory_used_bytes").t) < 10
     assert len(series(session, "sm_percent", d=2).t) < 10
 

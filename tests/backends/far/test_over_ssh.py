@@ -163,9 +163,10 @@ def test_nothing_listens_there(far: FarMachine, state_home: Home) -> None:
 
 def test_a_wrong_host_key_is_one_line_with_what_to_do(far: FarMachine, state_home: Home) -> None:
     (far.folder / "known").write_text("")
-    done, found = run("ssh://far/m", "-p", "x", home=state_home)
+    done, found = run("ssh://somebody@far/m", "-p", "x", home=state_home)
     assert (done.returncode, found["finish"]["error"]["code"]) == (1, "ssh-failed")
-    assert "connect once with `ssh far`" in done.stderr
+    assert "connect once with `ssh USER@far`" in done.stderr
+    assert "somebody" not in done.stdout
     far.nothing_left()
 
 

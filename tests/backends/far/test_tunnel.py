@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
+import psutil
 import pytest
 
 from phasetop.backends.tunnel import Tunnel, TunnelError
@@ -44,6 +45,14 @@ def echo() -> Iterator[str]:
         threading.Thread(target=serve, daemon=True).start()
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
         server.shutdown(socket.SHUT_RDWR)
+
+
+def holds(process: psutil.Process, path: object) -> bool:
+    """Whether a process has a unix socket of this path (ssh may add to it while it binds)."""
+    try:
+        return any(str(path) in str(each.laddr) for each in process.net_connections("unix"))
+    except psutil.Error:
+        return False
 
 
 def hello(tunnel: Tunnel, url: str) -> str:
@@ -183,8 +192,12 @@ def test_a_link_of_one_s_own_that_stands_already_is_used_and_stays(far: FarMachi
     try:
         tunnel = Tunnel.open(FAR, [echo], lambda _: None)
         assert hello(tunnel, echo) == "hello"
-        assert len(os.listdir(Path(tunnel.mouth(echo)).parent)) == 2
+        mouth = tunnel.mouth(echo)
+        assert len(os.listdir(Path(mouth).parent)) == 2
+        master = next(each for each in psutil.process_iter() if each.name() == "ssh" and holds(each, control))
+        assert holds(master, mouth)
         tunnel.close()
+        assert not holds(master, mouth)
         assert subprocess.run([ssh, "-O", "check", "far"], capture_output=True, check=False).returncode == 0
     finally:
         subprocess.run([ssh, "-O", "exit", "far"], capture_output=True, check=False)
