@@ -161,7 +161,7 @@ class FarGpus:
         self._recorder.notice("far-gpu", text, level="warn")
 
     def _finding(self, state: str, text: str, t: int) -> None:
-        self._recorder.emit(ev.Finding(t=t, name="far-gpu", state=state, text=text, v=self._v))
+        self._recorder.emit(ev.Finding(t=t, name="far-gpu", state=state, text=text))
 
 
 def _is_described(before: Card | None, now: Card) -> bool:

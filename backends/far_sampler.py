@@ -123,7 +123,7 @@ class FarSampler:
             case Watched():
                 if said.pid is None and self._may_tell():
                     text = f"the server's process on {self._host} is not to be seen by this account"
-                    self._recorder.emit(ev.Finding(t=t, name="far-server", state="limited", text=text, v=self._v))
+                    self._recorder.emit(ev.Finding(t=t, name="far-server", state="limited", text=text))
             case _:
                 self._describe(t, again=False)
                 family = {each.pid for each in self._tick.processes} if self._tick is not None else set()

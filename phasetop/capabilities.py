@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from phasetop import events as ev
 from phasetop.figures import memory
+from phasetop.machine import is_host
 from phasetop.offers import PLACES
 from phasetop.run_devices import bandwidth_of, flops_of
 from phasetop.session import LIVE, Session
@@ -21,7 +22,7 @@ from phasetop.session import LIVE, Session
 STATES: Final = ("ok", "off", "limited", "missing", "broken")
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "servers": PLACES,
-    "GPUs": ("nvml", "gpu"),
+    "GPUs": ("nvml", "gpu", "far-gpu"),
     "counters": ("stamps", "clock", "rapl", "bandwidth", "heat", "processes"),
     "machine": ("cpu", "memory", "swap", "disk"),
     "software": ("python", "libraries", "pynvml", "ssh"),
@@ -59,6 +60,8 @@ class Metric(Struct, frozen=True):
     value: float | None = None
 
 
+FAR: Final = "far"
+"""Before the name of what is measured of a machine that is reached over ssh."""
 NO_GPU: Final = Check("gpu", "missing", "none that can be measured: models run on the CPU")
 
 
@@ -118,7 +121,7 @@ def _derived(session: Session, cursor: int) -> Iterator[Check]:
         yield _stamps(hello)
         yield from _machine(hello.host)
     devices = devices_of(session, cursor)
-    gpus = [device for device in devices if device.d != 0]
+    gpus = [device for device in devices if not is_host(device)]
     for name, device in zip(gpu_names(gpus), gpus, strict=True):
         yield _gpu(session, name, device, cursor)
     if not gpus:
@@ -292,10 +295,10 @@ def _metrics(session: Session, cursor: int) -> Iterator[Metric]:
                 source, why = None, "this build of the server does not tell it"
             yield Metric(f"{backend}.{metric.name}", source, why)
     devices = devices_of(session, cursor)
-    gpus = [device for device in devices if device.d != 0]
+    gpus = [device for device in devices if not is_host(device)]
     named = {device.d: name for name, device in zip(gpu_names(gpus), gpus, strict=True)}
     for device in devices:
-        name = named.get(device.d, "host")
+        name = named.get(device.d, "host" if device.d == 0 else FAR)
         for what, found in (("peak_bytes_per_s", bandwidth_of(device, None)), ("peak_flops", flops_of(device, None))):
             known = found.value is not None
             yield Metric(
@@ -306,7 +309,7 @@ def _metrics(session: Session, cursor: int) -> Iterator[Metric]:
             )
     for device in devices:
         for info in _series_of(session, device.d, cursor):
-            yield _series_metric(info, named.get(device.d))
+            yield _series_metric(info, named.get(device.d, None if device.d == 0 else FAR))
     if devices and session.series("server_cpu_cores", cursor=cursor) is None:
         yield Metric("server_cpu_cores", "psutil", "sampled once a request has named the server's process, on this machine")
     if any(device.d == 0 for device in devices):
