@@ -25,7 +25,7 @@ def lines(session: Session, frame: Frame, width: int) -> list[tuple[Part, ...]]:
     """The page's lines: checks by section, then each figure with its source; everything as of the cursor."""
     found: list[tuple[Part, ...]] = []
     if not frame.view.steers:
-        found.append((("what this session's collector found; nothing is looked at again in a recording", "faint"),))
+        found.append((("what this session's collector found; only the terminal is looked at now", "faint"),))
     facts = frame.view.terminal
     checks = (*checks_of(session, frame.cursor), *(terminal_checks(facts) if facts is not None else ()))
     for title, here in by_section(checks):

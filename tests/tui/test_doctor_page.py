@@ -62,7 +62,7 @@ def test_a_replay_tells_what_its_session_found_and_asks_nobody() -> None:
         async with stage.app.run_test(size=(80, 24)):
             await until_shown(stage, "DECODE")
             await press(stage, "d")
-            await until_shown(stage, "nothing is looked at again in a recording")
+            await until_shown(stage, "only the terminal is looked at now")
             assert stage.wire.said == []
             await press(stage, "q", "q")
 
