@@ -35,6 +35,8 @@ _FORMS: Final = (
 )
 _MAYBE_V6: Final = re.compile(r"(?<![\w:.])\[?([0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*)(?:%\w+)?\]?")
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1", "[::1]")
+_NOBODYS: Final = ("root", "admin", "user", "ubuntu", "debian", "localhost", "/root")
+"""Names that name nobody, and stand in the doctor's own sentences."""
 _LEAST_LETTERS: Final = 3
 """A name shorter than that would take parts out of every other word."""
 
@@ -67,7 +69,9 @@ def secrets_of(session: Session) -> dict[str, str]:
         model = models.at()
         if model is not None and model.name:
             found[model.name] = "[model]"
-    return {name: instead for name, instead in found.items() if len(name) >= _LEAST_LETTERS}
+    return {
+        name: instead for name, instead in found.items() if len(name) >= _LEAST_LETTERS and name.casefold() not in _NOBODYS
+    }
 
 
 class Redactor:

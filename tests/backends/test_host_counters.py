@@ -20,9 +20,10 @@ from phasetop.backends.host_counters import (
     file_rss_bytes,
     frequency_mhz,
     swapped_in_bytes,
+    thermal_files,
     thermal_throttled_ns,
 )
-from phasetop.backends.host_series import Cores
+from phasetop.backends.host_series import Cores, often
 from phasetop.recording import load
 
 if TYPE_CHECKING:
@@ -204,3 +205,17 @@ def test_a_run_tells_what_the_host_did(state_home: Home, metronome: Beat) -> Non
     assert cpus.value[0] == len(os.sched_getaffinity(0))
     off = {info.name for info in infos if info.off}
     assert off <= {"energy_uj", "swap_in_bytes", "thermal_throttled_ns"}
+
+
+def test_heat_is_read_once_a_package_and_counts_the_hottest(tmp_path: Path) -> None:
+    (cold,) = [each for each in often(tmp_path) if each.name == "thermal_throttled_ns"]
+    assert cold.off is not None
+    cpu = "sys/devices/system/cpu"
+    files = {}
+    for core, (package, ms) in enumerate([(0, 4), (0, 4), (1, 9), (1, 9)]):
+        files[f"{cpu}/cpu{core}/topology/physical_package_id"] = f"{package}\n"
+        files[f"{cpu}/cpu{core}/thermal_throttle/package_throttle_total_time_ms"] = f"{ms}\n"
+    write(tmp_path, files)
+    assert [file.parent.parent.name for file in thermal_files(tmp_path)] == ["cpu0", "cpu2"]
+    (hot,) = [each for each in often(tmp_path) if each.name == "thermal_throttled_ns"]
+    assert (hot.off, hot.kind, hot.read()) == (None, "counter", 9_000_000)

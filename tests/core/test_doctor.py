@@ -132,6 +132,15 @@ def test_names_and_addresses_go_from_a_report_wherever_they_stand() -> None:
         assert kept in text, kept
 
 
+def test_a_name_that_is_nobodys_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "root")
+    text = report(session(name="localhost"), (Check("rapl", "limited", "RAPL is readable by root only, at /root/x"),), ())
+    assert "readable by root only" in text
+    assert "/root/x" not in text
+    monkeypatch.setattr("getpass.getuser", lambda: "alice")
+    assert "alice" not in report(session(), (Check("x", "ok", "of alice"),), ())
+
+
 def test_the_users_name_goes() -> None:
     redact = Redactor({getpass.getuser(): "[user]"} if len(getpass.getuser()) > 2 else {"alice": "[user]"})
     name = getpass.getuser() if len(getpass.getuser()) > 2 else "alice"
