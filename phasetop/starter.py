@@ -136,7 +136,7 @@ class Starter:
             raise PhasetopError(f"{offer.name}: {(error.strerror or str(error)).lower()}") from None
         if session.bye is None and not places.is_live(last_part(offer.path)):
             settle(session, session.last_t, why_it_ended(session))
-        return Begun(Recorded(session), None, offer.path.name, False)
+        return Begun(Recorded(session, offer.path), None, offer.path.name, False)
 
     def close(self) -> None:
         """Part from the collectors; never hangs."""

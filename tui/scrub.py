@@ -77,5 +77,5 @@ def bar_of(course: Course, session: Session, columns: int) -> Bar:
             x0 = bar.column(course.way(t - run.tokens.gap_ns[i]))
             stalls.update(range(x0, max(x0 + 1, bar.column(course.way(t)))))
     marks = frozenset(bar.column(course.way(mark.at)) for mark in session.marks.items)
-    known = bar.column(course.total) + 1 if span > course.total else columns
+    known = 1 + max((x for x, accent in enumerate(accents) if accent is not None), default=-1)
     return Bar(tuple(accents[:known]), frozenset(stalls), marks, columns, span)
