@@ -96,8 +96,9 @@ def figure_lines(frame: Frame) -> list[Line]:
     measures = frame.measures
     if measures is None:
         return [(("figures", "soft"), ("  none before the first request", "faint"))]
+    where = "this machine" if frame.view.steers else "the machine that asked"
     lines: list[Line] = [
-        ((f"{'times':<12}", "soft"), ("ours: when the bytes of each token reached this machine", "faint")),
+        ((f"{'times':<12}", "soft"), (f"ours: when the bytes of each token reached {where}", "faint")),
     ]
     for path, name in _EXPLAINED:
         why = _under(measures.unknown, path)

@@ -174,7 +174,7 @@ ROOFLINE: Final = (
 _OTHER: Final = frozenset(
     (
         *("freeze", "escape", "end_task", "ask", "again", "afresh", "mark", "keep", "pull"),
-        *("move", "select", "next", "turn", "follow"),
+        *("move", "select", "next", "turn", "follow", "quit", "interrupt"),
     )
 )
 """What the view's keys do that a replay's do not, or do otherwise."""
@@ -200,6 +200,8 @@ REPLAY: Final = (
         for key in LIVE
         if key.does not in _OTHER
     ),
+    Key(("q",), "q", "quit", "quit", "quit; what runs goes on", "always", 99),
+    Key(("ctrl+c",), "ctrl-c", "", "interrupt", "twice: quit", "always"),
 )
 TIME: Final = (
     Key(("enter",), "enter", "go", "go", "go there", "always", 10),
