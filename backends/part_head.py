@@ -1,7 +1,8 @@
 """What a further part of a session begins with, so that it replays on its own: what was known, and what still runs.
 
 Kept while lines are written: each description merged over what it said before, the newest state of each server, the newest
-notice of each code that is of no request, and every line since the oldest request that runs.
+notice of each code that is of no request, every line of the requests that have not ended, and what is of no request
+(samples) since the oldest of them was sent.
 """
 
 from __future__ import annotations
@@ -21,66 +22,84 @@ _Description: TypeAlias = ev.Server | ev.Model | ev.Device | ev.Series
 
 
 class PartHead:
-    """Takes each event with its line; `lines` is the head of the next part."""
+    """Takes each event with its line; `lines` is the head of the next part.
+
+    Attributes:
+        kept_bytes: of the lines that would be repeated now.
+
+    """
 
     def __init__(self) -> None:
         self._hello: ev.Hello | None = None
         self._known: dict[tuple[str, int], Versions[_Description]] = {}
         self._servers: dict[int, bytes] = {}
         self._notices: dict[str, bytes] = {}
-        self._running: dict[int, int] = {}  # request → how many of the kept lines came before it
+        self._own: dict[int, list[bytes]] = {}  # the lines of each request that has not ended
+        self._own_bytes: dict[int, int] = {}
+        self._busy: dict[int, int] = {}  # request that was sent → how many of the common lines came before that
+        self._common: list[bytes] = []  # lines of no request since the oldest of those was sent
         self._ended: set[int] = set()
-        self._kept: list[tuple[int | None, bytes]] = []
         self.kept_bytes = 0
 
     @property
-    def running(self) -> list[int]:
-        """The requests that have begun and not ended."""
-        return list(self._running)
+    def busy(self) -> bool:
+        """Whether a request is under way: sent, and not ended."""
+        return bool(self._busy)
 
     def take(self, event: ev.Event, line: bytes) -> None:
         """One event, as it was written (times not falling, redacted)."""
         if isinstance(event, ev.Tok):  # most are
-            if event.r in self._running:
-                self._kept.append((event.r, line))
-                self.kept_bytes += len(line)
+            self._keep(event.r, line, busy=True)
             return
-        r: int | None = getattr(event, "r", None)
         match event:
             case ev.Hello():
                 self._hello = event
-                return
             case ev.Server(v=number) | ev.Model(m=number) | ev.Device(d=number) | ev.Series(s=number):
                 self._known.setdefault((str(type(event).__struct_config__.tag), number), Versions()).add(event)
-                return
             case ev.State(r=None, v=int() as v):
                 self._servers[v] = line
-                return
             case ev.Notice(r=None):
                 self._notices[event.code] = line
-                return
-            case ev.Request() if event.r not in self._ended:
-                self._running.setdefault(event.r, len(self._kept))
             case ev.Mark() | ev.Control() | ev.Task() | ev.Finding() | ev.Part() | ev.Bye():
-                return
-        if self._running and (r is None or r in self._running):
-            self._kept.append((r, line))
-            self.kept_bytes += len(line)
-        if isinstance(event, ev.End):
-            self._ended.add(event.r)
-            if self._running.pop(event.r, None) is not None:
-                self._forget()
+                pass
+            case ev.Request():
+                if event.r not in self._own and event.r not in self._ended:
+                    self._own[event.r], self._own_bytes[event.r] = [], 0
+                self._keep(event.r, line, busy=False)
+            case ev.End():
+                self._end(event.r)
+            case _:
+                r: int | None = getattr(event, "r", None)
+                if r is not None:
+                    waits = isinstance(event, (ev.Prompt, ev.Notice)) or (
+                        isinstance(event, ev.State) and event.s == "queued"
+                    )
+                    self._keep(r, line, busy=not waits)
+                elif self._busy:
+                    self._common.append(line)
+                    self.kept_bytes += len(line)
 
-    def _forget(self) -> None:
-        """Let go of the lines from before the oldest request that runs."""
-        if not self._running:
-            self._kept, self.kept_bytes = [], 0
+    def _keep(self, r: int, line: bytes, *, busy: bool) -> None:
+        own = self._own.get(r)
+        if own is None:
             return
-        first = min(self._running.values())
-        if first > 4096:
-            self._kept = self._kept[first:]
-            self._running = {r: at - first for r, at in self._running.items()}
-            self.kept_bytes = sum(len(line) for _, line in self._kept)
+        own.append(line)
+        self._own_bytes[r] += len(line)
+        self.kept_bytes += len(line)
+        if busy and r not in self._busy:
+            self._busy[r] = len(self._common)
+
+    def _end(self, r: int) -> None:
+        """Let go of a request's lines, and of the common ones from before the oldest request that is under way."""
+        self._ended.add(r)
+        self._busy.pop(r, None)
+        if self._own.pop(r, None) is None:
+            return
+        self._own_bytes.pop(r)
+        first = min(self._busy.values(), default=len(self._common))
+        self._common = self._common[first:]
+        self._busy = {each: at - first for each, at in self._busy.items()}
+        self.kept_bytes = sum(self._own_bytes.values()) + sum(map(len, self._common))
 
     def lines(self, part: int, t: int) -> Sequence[bytes]:
         """The head of part ``part``, begun at ``t``: as the parts before have it, then the line that ends it."""
@@ -92,6 +111,8 @@ class PartHead:
             if described is not None:
                 found.append(ev.encode(msgspec.structs.replace(described, t=versions.first_t)))
         found += [*self._servers.values(), *self._notices.values()]
-        found += [line for r, line in self._kept if r is None or r in self._running]
-        found.append(ev.encode(ev.Part(t=t, part=part, carried=self.running)))
+        for own in self._own.values():
+            found += own
+        found += self._common
+        found.append(ev.encode(ev.Part(t=t, part=part, carried=list(self._own))))
         return found

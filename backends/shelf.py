@@ -102,7 +102,7 @@ class Shelf:
         late = max(fresh / limits.part_bytes if limits.part_bytes else 0.0, age / limits.part_ns if limits.part_ns else 0.0)
         if late < 1 or self._journal.size - self._refused_at < (self._refused_at and 1 << 20):
             return False
-        if not head.running:
+        if not head.busy:
             return True
         return late >= _OVERDUE and head.kept_bytes <= min(MOST_BYTES, 2 * _OVERDUE * (limits.part_bytes or MOST_BYTES))
 

@@ -24,6 +24,11 @@ def parts_of(path: Path) -> list[Path]:
     return sorted(there, key=lambda each: split_stem(stem_of(each.name))[1])
 
 
+def first_of(path: Path) -> Path:
+    """The first part of the session of ``path`` that is there: the oldest go where `--max-size` says so."""
+    return path if path.exists() else next(iter(parts_of(path)), path)
+
+
 def keep(path: Path, stem: str) -> tuple[Path, Path]:
     """Give all files of the session of ``path`` names in the recordings folder: ``stem``, or that with a number.
 

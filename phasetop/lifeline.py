@@ -334,7 +334,7 @@ class Lifeline:
     def _has_lines(self) -> bool:
         """Whether there is a file worth a name; one that a full disk cut short is."""
         try:
-            return self._path is not None and self._path.stat().st_size > 0
+            return self._path is not None and any(part.stat().st_size for part in keeping.parts_of(self._path))
         except OSError:
             return False
 
@@ -378,6 +378,8 @@ class Lifeline:
         elif self.kept is not None and not self._has_lines():
             told = (notice.text for notice in session.notices.items if notice.code == "not-recorded")
             self.kept, self.not_kept = None, next(told, "it could not be written")
+        if self.kept is not None:
+            self.kept = keeping.first_of(self.kept)
         self.follower.close()
         if self._process.stdout is not None:
             self._process.stdout.close()

@@ -90,7 +90,8 @@ def kept_files() -> list[list[Path]]:
     try:
         with os.scandir(recordings_folder()) as entries:
             for entry in entries:
-                if entry.name.removesuffix(ZIPPED).endswith(SUFFIX) and not entry.name.startswith("."):
+                ours = entry.name.removesuffix(ZIPPED).endswith(SUFFIX) and not entry.name.startswith(".")
+                if ours and entry.is_file():
                     try:
                         dated.append((entry.stat().st_mtime, Path(entry.path)))
                     except OSError:
@@ -187,7 +188,7 @@ def kept_name(path: Path) -> str:
     """What a recording is called: its name in the recordings folder, the whole path of a file elsewhere."""
     if path.parent != recordings_folder():
         return str(path)
-    return parts.stem_of(path.name)
+    return parts.split_stem(parts.stem_of(path.name))[0]
 
 
 def lock(fd: int) -> bool:

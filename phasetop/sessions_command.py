@@ -24,9 +24,11 @@ def list_sessions(as_json: str | None) -> int:
     found, bad = sessions(index)
     index.save()
     if as_json is not None:
-        unknown = {"sessions.model": "no request named one"} if any(not one.row.models for one in found) else {}
+        rows = [one.json() for one in found]
+        whys = {"model": "no request named one", "started": "the clock in it cannot be"}
+        unknown = {f"sessions.{key}": why for key, why in whys.items() if any(row[key] is None for row in rows)}
         unreadable = [{"file": str(one.file), "why": one.why} for one in bad]
-        _print_json({"sessions": [one.json() for one in found], "unreadable": unreadable, "unknown": unknown}, as_json)
+        _print_json({"sessions": rows, "unreadable": unreadable, "unknown": unknown}, as_json)
         return EXIT_OK
     from phasetop.sessions_text import table
 
@@ -53,7 +55,7 @@ def show(name: str, as_json: str | None) -> int:
     one = _listed(path, name)
     runs = [run for run in session.runs.values() if run.info.at() is not None]
     if as_json is not None:
-        kept = one.name if one.kept else str(path)
+        kept = one.name if one.kept else None
         requests = [report.request_object(session, run, kept_as=kept) for run in runs]
         unknown = {} if one.row.models else {"session.model": "no request named one"}
         _print_json({"session": one.json(), "requests": requests, "unknown": unknown}, as_json)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from phasetop.catalogue_index import Index
 from phasetop.export import Exported
 from phasetop.export.as_json import write as as_json
 from phasetop.follow import Follower
+from phasetop.lifeline import Lifeline, Start, Target
 from phasetop.metrics import measure
 from phasetop.parts import part_beside
 from phasetop.recording import load, why_it_ended
@@ -26,7 +28,7 @@ from phasetop.session import Session
 from phasetop.sessions_list import listed
 
 if TYPE_CHECKING:
-    from tests.conftest import Home
+    from tests.conftest import Home, Metronome
 
 MS = 1_000_000
 HOST = ev.Host(name="box", cpu="EPYC", cores=2)
@@ -118,14 +120,16 @@ def test_the_parts_together_are_the_session_and_each_replays_on_its_own(
     for part in parts:
         alone = load_alone(part, tmp_path)
         assert alone.bad_lines == 0
-        for r, run in alone.runs.items():
+        whole_ones = {r: run for r, run in alone.runs.items() if run.ends.items}
+        assert all(not run.tokens for run in alone.runs.values() if not run.ends.items)  # not sent yet when it was cut
+        for r, run in whole_ones.items():
             assert run.tokens.text == joined.runs[r].tokens.text
             assert measure(alone, run).rates == measure(joined, joined.runs[r]).rates
             model = alone.model_of(run)
             assert model is not None
             assert (model.name, model.params, model.quant) == ("m", 7, "Q4_0")
             assert "no-props" in {notice.code for notice in alone.notices.items}
-        seen += alone.runs.keys()
+        seen += whole_ones
     assert seen == list(range(9))  # cut between requests: none stands in two
     one = listed(path, Index())
     assert (one.row.requests, one.row.complete, one.row.models) == (9, True, ("m",))
@@ -172,7 +176,8 @@ def test_a_request_longer_than_a_part_stands_whole_in_the_next(
     alone = load_alone(carrying[-1], tmp_path)
     assert alone.runs[1].tokens.text == joined.runs[1].tokens.text
     assert measure(alone, alone.runs[1]) == measure(joined, joined.runs[1])
-    assert alone.runs[2].tokens.text == joined.runs[2].tokens.text
+    two = [load_alone(part, tmp_path).runs.get(2) for part in parts]
+    assert [r.tokens.text for r in two if r is not None and r.ends.items] == [joined.runs[2].tokens.text]
     assert listed(path, Index()).row.requests == 3
 
 
@@ -263,3 +268,38 @@ def test_without_parts_the_recording_ends_at_its_limit_and_says_so(tmp_path: Pat
     assert (stopped.bad_lines, stopped.bye) == (0, None)
     assert stopped.notices.items[-1].text == "recording stopped: --max-size 0.01 MB is reached; the run goes on"
     assert why_it_ended(stopped) == "recording-stopped"
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["a path of one's own", "a name"])
+def test_a_run_with_a_limit_keeps_its_newest_parts(
+    tmp_path: Path, state_home: Home, metronome: Callable[..., Metronome], own: bool
+) -> None:
+    """A real collector: many requests, each a part, of which the last ones stay."""
+    start = Start(Target(None, metronome(rate=5000, tokens=40, prefill_ms=1).url), max_bytes=24_000, part_bytes=4_000)
+    line = Lifeline(start, record=tmp_path / "mine.phasetop" if own else None, keep_as=None if own else "ring")
+    try:
+        for r in range(12):
+            line.ask(messages=[{"role": "user", "content": "hi"}], after=r - 1 if r else None)
+        session = line.follower.session
+        end = time.monotonic() + 60
+        while not (11 in session.runs and session.runs[11].ends.items):
+            assert time.monotonic() < end
+            line.follower.poll()
+            time.sleep(0.005)
+    finally:
+        line.close()
+    assert len(session.runs) == 12  # the viewer has all
+    assert line.kept is not None
+    assert line.not_kept is None
+    files = keeping.parts_of(line.kept)
+    assert line.kept == files[0]
+    assert "part" in files[0].name
+    assert sum(file.stat().st_size for file in files) <= 24_000
+    kept = load(line.kept)
+    assert kept.bye is not None
+    assert max(kept.runs) == 11
+    assert kept.runs[11].tokens.text == session.runs[11].tokens.text
+    assert list(places.live_folder().iterdir()) == []
+    assert line.kept_as == (str(files[0]) if own else "ring")
+    if not own:
+        assert places.find_recording("ring") == files[0]
