@@ -27,6 +27,7 @@ class Keeper:
         self._lifeline = lifeline
         self._plan = plan
         self._asked: dict[int, _Asked] = {}  # by the command's id
+        self._looking: int | None = None  # the last look around
 
     @property
     def kept(self) -> str | None:
@@ -95,8 +96,13 @@ class Keeper:
         self._lifeline.cancel(r)
 
     def discover(self) -> None:
-        """Let the collector look around again; other servers' models are not written into this session."""
-        self._lifeline.discover(models=False, machine=True)
+        """Let the collector look around again, unless it still does.
+
+        Other servers' models are not written into this session.
+        """
+        answered = (control.id for control in self._lifeline.follower.session.controls.items)
+        if self._looking is None or self._looking in answered:
+            self._looking = self._lifeline.discover(models=False, machine=True)
 
     def pull(self, model: str) -> None:
         """Let Ollama fetch a model that it lacks (notice `not-installed`); the session goes on with it when it is there."""

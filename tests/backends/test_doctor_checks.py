@@ -19,6 +19,10 @@ from phasetop.backends.cgroup import container_of
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.samplers import Samplers
 from phasetop.capabilities import checks_of
+from phasetop.display import Display
+from phasetop.keeper import Keeper
+from phasetop.lifeline import Start
+from phasetop.plan import Plan
 from phasetop.recording import load
 
 if TYPE_CHECKING:
@@ -314,6 +318,18 @@ def test_a_live_sessions_collector_looks_without_other_servers_models(
     one.until(lambda s: next((c for c in s.controls.items if c.id == command and c.ok), None))
     names = {finding.name for finding in one.session.findings.items}
     assert {"ollama", "llama-server", "embedded", "clock", "swap", "disk", "python", "libraries"} <= names
+    assert one.session.models == {}
+
+
+def test_a_view_asks_once_at_a_time(collect: Callable[..., Collected], state_home: Home) -> None:
+    assert state_home.state.is_dir()
+    one = collect(None)
+    keeper = Keeper(one.lifeline, Plan(start=Start(target=None), api="chat", display=Display()))
+    keeper.discover()
+    keeper.discover()
+    one.until(lambda s: [c for c in s.controls.items if c.op == "discover"])
+    keeper.discover()
+    one.until(lambda s: len([c for c in s.controls.items if c.op == "discover"]) == 2)
     assert one.session.models == {}
 
 

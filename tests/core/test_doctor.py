@@ -76,6 +76,10 @@ def test_what_is_broken_gives_status_1(capfd: pytest.CaptureFixture[str], monkey
     monkeypatch.setenv("OLLAMA_HOST", "gopher://there")
     out, _ = told(capfd, status=1)
     assert "broken   ollama" in out
+    monkeypatch.setenv("OLLAMA_HOST", f"gopher://user:{SECRET}@there/?k={SECRET}")
+    told(capfd, status=1)
+    told(capfd, "--report=-", status=1)
+    monkeypatch.setenv("OLLAMA_HOST", "gopher://there")
     assert "1 broken" in out.splitlines()[-1]
 
 
