@@ -66,7 +66,7 @@ def _decode(frame: Frame) -> Figure:
         return Figure("decode", UNKNOWN, "tok/s", _reason(frame, "rates.decode_tok_per_s"))
     note = "client" if rates.server_decode_per_s is None else f"server {rate(rates.server_decode_per_s)}"
     if stalls:
-        note = "stall counted" if stalls == 1 else f"{count(stalls)} stalls counted"
+        note = "stall counted" if stalls == 1 else f"with {count(stalls)} stalls"
     return Figure("decode", rate(rates.decode_per_s), "tok/s", note)
 
 
