@@ -43,6 +43,8 @@ class DeviceRow(Struct, frozen=True):
 def rows_of(session: Session, of: Worked | None, at: int, cursor: int) -> tuple[DeviceRow, ...]:
     """The GPUs that the request's server uses (nobody knows: all there are); without any the machine's own memory.
 
+    Of a machine that nobody can look at: none.
+
     Figures are as of ``at``, a beat before the ``cursor``.
     """
     ran = of.measures.roofline.ran if of is not None else None
@@ -50,6 +52,8 @@ def rows_of(session: Session, of: Worked | None, at: int, cursor: int) -> tuple[
     if of is not None and of.server in session.servers:
         server = session.servers[of.server].at(cursor)
     machine = machine_of(session, server, cursor)
+    if server is not None and server.local is False and not machine.far:
+        return ()  # this machine's devices have nothing to do with it
     known = gpus_of(session, machine, server.v if server is not None else None, cursor)
     used = {gpu.d for gpu in ran.gpus} if ran is not None else set()
     gpus = [gpu for gpu in known if gpu.d in used] or ([] if ran is not None and ran.on_cpu else known)

@@ -226,7 +226,7 @@ class FrameMaker:
             hits=self._hits(upto),
             ending=self._part("text", lambda: _ending(session, run, cursor), None),
             devices=rows,
-            cards=max(1, len(measures.roofline.ran.gpus)),
+            cards=_cards(measures),
             beside=self._part("figures", lambda: self._beside(runs, run, cursor, layout), ()),
             redacted=upto > 0 and isinstance(run.tokens.text[0], int),
             reply=self._reply[1] if kind == "reply" and self._reply is not None else None,
@@ -335,6 +335,13 @@ class FrameMaker:
                 text = PromptText([drawable(asked_text(info))], width, counted=False)
             self._prompt = (key, text)
         return self._prompt[1]
+
+
+def _cards(measures: Measures) -> int:
+    """How many GPUs have lanes of their own; where layers run on the CPU, too, that and all GPUs together are the story."""
+    ran = measures.roofline.ran
+    partly = ran.offload is not None and ran.offload.is_partial
+    return 1 if partly else max(1, len(ran.gpus))
 
 
 def _ending(session: Session, run: Run, cursor: int) -> str | None:

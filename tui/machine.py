@@ -107,7 +107,7 @@ class Machine:
         ran = of.measures.roofline.ran if of is not None else None
         seen = gpus_of(session, now.machine, told.v if told is not None else None, areas) if ran is None else ran.gpus
         gpus = [gpu.d for gpu in seen]
-        if len(gpus) == pairs > 1:
+        if len(gpus) == pairs > 1 and not (ran is not None and ran.offload is not None and ran.offload.is_partial):
             return tuple(lane for d in gpus for lane in self._pair(now, d, of))
         if gpus:
             partly = ran is not None and ran.offload is not None and ran.offload.is_partial

@@ -176,6 +176,24 @@ def test_without_a_gpu_the_row_is_the_machine_s_memory() -> None:
     assert any("RAM" in line and "—" in line and "of 64 GiB" in line for line in canvas.text().split("\n"))
 
 
+def test_with_layers_on_the_cpu_that_and_the_gpus_together_are_the_story() -> None:
+    script = many_cards(2)
+    model = next(event for event in script.events if isinstance(event, ev.Model))
+    model.placed = {"CUDA0": 12, "CUDA1": 8, "CPU": 13}
+    _, frame, plan = drawn(session_of(script.sorted()), (200, 60))
+    assert (frame.cards, plan.lane_pairs) == (1, 1)
+    assert [lane.label for lane in frame.lanes] == ["SM", "CPU"]
+    assert len(frame.devices) == 2
+
+
+def test_a_server_elsewhere_is_not_given_this_machine_s_cards() -> None:
+    script = many_cards(2)
+    server = next(event for event in script.events if isinstance(event, ev.Server))
+    server.local = False
+    _, frame, _ = drawn(session_of(script.sorted()), (200, 60))
+    assert frame.devices == ()
+
+
 def test_before_a_request_all_cards_are_shown() -> None:
     script = many_cards(2)
     canvas, frame, _ = drawn(session_of([event for event in script.sorted() if event.t < 50 * MS]), (200, 60), at=50 * MS)
