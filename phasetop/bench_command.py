@@ -107,12 +107,12 @@ def _run(
     if wanted.sweep is not None:  # each engine was started with its own
         settings = {name: value for name, value in settings.items() if name not in ENGINE_SETTINGS}
     status: int | None = None
-    try:
-        with Interrupts() as interrupts:
+    with Interrupts() as interrupts:
+        try:
             for start, swept in starts:
                 lane = Lane(Lifeline(start, record=base.record), wanted, settings, swept)
                 lanes.append(lane)
-                if len(starts) > 1:  # one after the other: each measures how large a batch it can take
+                if len(starts) > 1:  # one after the other: so none disturbs another's start
                     lane.lifeline.set(sample_hz=SWEEP_HZ)
                     status = _wait_ready(lane, interrupts)
                     if status is not None:
@@ -126,9 +126,9 @@ def _run(
                 status = _drive(work, interrupts)
             if any(lane.samples for lane in lanes) and not given.get("no_record"):
                 kept = [name for lane in lanes if (name := _keep(lane, base.keep_as)) is not None]
-    finally:
-        for lane in lanes:
-            lane.lifeline.close()
+        finally:
+            for lane in lanes:
+                lane.lifeline.close()
     return _print(work, kept, given, status)
 
 

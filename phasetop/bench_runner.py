@@ -150,6 +150,8 @@ class Bench:
             if lane.why_not(cell) is None:
                 warm.setdefault((cell.words, cell.tokens, cell.parallel), cell)
         for (words, tokens, parallel), cell in warm.items():
+            if self.plan.time_s is not None and self._is_up():
+                return
             self.now = f"warm-up{f' · {lane.title}' if lane.title else ''}"
             plain = Cell(words=words, tokens=tokens, output=cell.output, parallel=parallel)
             prompts = []

@@ -49,7 +49,7 @@ def text_lines(
     yield from _table(points, width)
     if any(point.mbu.values or point.mfu.values for point in points):
         yield from _wrapped("roof", _ROOF, width)
-    yield from _lacking(points, told)
+    yield from _lacking(points, told, width)
     about = words_about(points)
     if about:
         yield ""
@@ -168,14 +168,14 @@ def _table(points: Sequence[Point], width: int | None) -> Iterator[str]:
         yield "  ".join(cells[i].rjust(widths[name]) for name, (_, cells) in columns.items())
 
 
-def _lacking(points: Sequence[Point], told: Mapping[str, Any]) -> Iterator[str]:
+def _lacking(points: Sequence[Point], told: Mapping[str, Any], width: int | None) -> Iterator[str]:
     """Why a share of a peak is not there."""
     unknown = told["unknown"]
     single = [point for point in points if point.runs and point.cell.parallel == 1]
     for name in ("mbu", "mfu"):
         known = any((point.mbu if name == "mbu" else point.mfu).values for point in single)
         if single and not known and (why := unknown.get(f"points.{name}_percent.mean")):
-            yield _label(name.upper(), f"not known: {why}")
+            yield from _wrapped(name.upper(), f"not known: {why}", width)
 
 
 def _ended(points: Sequence[Point], plan: BenchPlan, stopped: Stopped | None) -> str:
