@@ -396,7 +396,9 @@ class ViewApp(App[None], inherit_bindings=False):
         if plan.header is not None:
             header.paint(canvas.area(0, 0, plan.width, 1), frame)
         body = canvas.area(0, plan.headline.y, plan.width, plan.height - plan.headline.y - 1)
-        self.failures.update(pages.paint(kind, body, frame, self._source.session, self.failures, top))
+        self.failures.update(
+            pages.paint(kind, body, frame, self._source.session, self.failures, top, self.controls.settle_page)
+        )
         footer.paint_keys(canvas.area(0, plan.height - 1, plan.width, 1), frame, self.controls.screen)
 
     def post_display_hook(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from phasetop.figures import clock
@@ -21,17 +21,30 @@ TURNS_COLUMNS: Final = 88
 
 
 def paint(
-    kind: Kind, area: Area, frame: Frame, session: Session, failed: Mapping[str, Failure], top: int
+    kind: Kind,
+    area: Area,
+    frame: Frame,
+    session: Session,
+    failed: Mapping[str, Failure],
+    top: int,
+    settle: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Failure]:
-    """Draw a page from its line ``top`` on; returns what failed in it."""
+    """Draw a page from its line ``top`` on; returns what failed in it.
+
+    ``settle`` is told the line that a list really begins with: one that was scrolled past its end stands at it.
+    """
+
+    def listed(title: str, lines: list[Line]) -> None:
+        settle(paint_lines(area, title, lines, top))
+
     try:
         match kind:
             case "help":
                 helppage.paint(area, frame, top)
             case "log":
-                paint_lines(area, "notices", log_lines(session, frame), top)
+                listed("notices", log_lines(session, frame))
             case "error":
-                paint_lines(area, "what failed", error_lines(failed), top)
+                listed("what failed", error_lines(failed))
             case "turns":
                 turns.paint(area.area(1, 0, min(area.width - 2, TURNS_COLUMNS), area.height), frame)
             case "info":
@@ -40,11 +53,11 @@ def paint(
                     focus = "text"
                 of_token = frame.token is not None and focus == "text"
                 title = "the token under the cursor" if of_token else explain.TITLES[focus]
-                paint_lines(area, title, [(), *explain.lines(focus, frame, area.width - 2)], top)
+                listed(title, [(), *explain.lines(focus, frame, area.width - 2)])
             case "doctor":
                 from phasetop.tui import doctorpage  # what it needs is looked at for this page alone
 
-                paint_lines(area, doctorpage.TITLE, doctorpage.lines(session, frame, area.width - 2), top)
+                listed(doctorpage.TITLE, doctorpage.lines(session, frame, area.width - 2))
             case "charts":
                 from phasetop.tui import charts  # plotext takes 100 ms to load
 
@@ -81,8 +94,9 @@ def error_lines(failed: Mapping[str, Failure]) -> list[Line]:
     return lines or [(("nothing failed", "faint"),)]
 
 
-def paint_lines(area: Area, title: str, lines: list[Line], top: int) -> None:
-    """A titled list from its line ``top`` on."""
+def paint_lines(area: Area, title: str, lines: list[Line], top: int) -> int:
+    """A titled list from its line ``top`` on, or from where its end is still in sight; returns that line."""
+    top = max(0, min(top, len(lines) - (area.height - 1)))
     area.put(1, 0, title, "soft")
     for y, line in enumerate(lines[top : top + area.height - 1], 1):
         x = 1
@@ -94,3 +108,4 @@ def paint_lines(area: Area, title: str, lines: list[Line], top: int) -> None:
     if more > 0:
         note = f"{more:,} more below"
         area.right(area.width - 1, 0, note, "faint")
+    return top

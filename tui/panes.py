@@ -142,6 +142,11 @@ class Panes(Choices):
         self.page = None
         self._view = replace(self._view, page=None)
 
+    def settle_page(self, top: int) -> None:
+        """The line that the page really begins with."""
+        if self.page is not None:
+            self.page = (self.page[0], top)
+
     def do_page_on(self) -> None:
         """Scroll the page down."""
         if self.page is not None:

@@ -69,6 +69,23 @@ def test_a_replay_tells_what_its_session_found_and_asks_nobody() -> None:
     run(scene())
 
 
+def test_a_page_scrolled_past_its_end_stands_at_it_and_comes_back_at_once() -> None:
+    async def scene() -> None:
+        stage = Stage(at=4 * S, steers=False)
+        async with stage.app.run_test(size=(80, 24)):
+            await until_shown(stage, "DECODE")
+            await press(stage, "d")
+            await until_shown(stage, "more below")
+            await press(stage, *["down"] * 40)
+            await until_shown(stage, "embedded.kv_bytes")
+            assert "more below" not in stage.app.text
+            await press(stage, *["up"] * 8)
+            await until_shown(stage, "only the terminal is looked at now")
+            await press(stage, "q", "q")
+
+    run(scene())
+
+
 def test_a_good_terminal() -> None:
     found = by_id(checks(facts(COLORTERM="truecolor", look=Look("dark", "truecolor"))))
     assert {check.state for check in found.values()} == {"ok"}
