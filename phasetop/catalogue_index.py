@@ -66,7 +66,7 @@ class Index:
             FormatError: it is no session's.
             OSError: it cannot be read.
         """
-        key, stamp = str(path), stamp_of(path)
+        key, stamp = _key(path), stamp_of(path)
         self._used.add(key)
         known = self._known.get(key)
         if known is not None and known.stamp == stamp:
@@ -85,14 +85,14 @@ class Index:
 
     def totals(self, paths: list[Path]) -> Any:
         """What was kept as the sums of a session, if its files are still those; else None."""
-        known = self._known.get(str(paths[0]))
+        known = self._known.get(_key(paths[0]))
         if known is None or known.totals is None or known.totals.get("stamp") != "|".join(map(stamp_of, paths)):
             return None
         return known.totals.get("rows")
 
     def keep_totals(self, paths: list[Path], rows: Any) -> None:
         """Keep the sums of a finished session."""
-        known = self._known.get(str(paths[0]))
+        known = self._known.get(_key(paths[0]))
         if known is not None:
             known.totals = {"stamp": "|".join(map(stamp_of, paths)), "rows": rows}
             self._changed = True
@@ -109,6 +109,11 @@ class Index:
             with os.fdopen(fd, "wb") as file:
                 file.write(msgspec.json.encode(_File(phasetop.__version__, kept)))
             fresh.replace(self._path)
+
+
+def _key(path: Path) -> str:
+    """A file's name as JSON can hold it: names are bytes, and need not be text."""
+    return ev.valid_text(str(path))
 
 
 def stamp_of(path: Path) -> str:

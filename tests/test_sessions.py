@@ -94,16 +94,22 @@ def test_the_table_fits_80_columns_and_marks_what_was_cut(state_home: Home) -> N
     write(state_home, "x" * 120)
     write(state_home, "short", bye=False)
     write(state_home, "évil\x1b[2J")
+    whole = write(state_home, "x" * 100)
+    whole.rename(os.fsdecode(os.fsencode(whole.parent) + b"/\xff\xfe.phasetop"))
     (state_home.state / "phasetop" / "recordings" / "nonsense.phasetop").write_text("hello\n")
     done = call(state_home, "sessions")
     lines = done.stdout.splitlines()
-    assert len(lines) == 1 + 3 + 2
+    assert len(lines) == 1 + 4 + 2
     assert max(map(len, lines)) <= 80
     assert "\x1b" not in done.stdout + done.stderr
     (cut,) = (line for line in lines if "short" in line)
     assert cut.startswith("◌ @")
     assert "tiny" in cut
     assert "nonsense.phasetop: this is no phasetop recording" in done.stderr
+    names = [one["name"] for one in told(state_home, "sessions", "--json=compact")["sessions"]]
+    assert "\ufffd" in "".join(names)
+    assert "évil\x1b[2J" in names
+    assert all(request["requests"] for request in [told(state_home, "sessions", "show", f"@{i}", "--json") for i in (2, 3)])
 
 
 def test_one_that_runs_is_marked_reached_by_its_id_and_never_removed(
