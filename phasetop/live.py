@@ -20,6 +20,7 @@ from phasetop.keeper import Keeper
 from phasetop.lifeline import Lifeline
 from phasetop.moments import Moment
 from phasetop.plan import Plan, Planned
+from phasetop.present import Present
 from phasetop.priority import step_back
 from phasetop.recorded_words import tell_of_recording
 from phasetop.recording import settle, why_it_ended
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from phasetop.tui.source import Source
 
 _LOOK_S: Final = 1.0
+_FITS_NS: Final = 15_000_000_000
+"""A writer says something every ten seconds: its newest line is no older than this where its clock is ours."""
 _ON_THE_WAY_NS: Final = 5_000_000
 """What is stamped needs a moment to be written and read. The present that is shown lies so far back: nothing that belongs
 before it is missing, so that a replay shows the same there."""
@@ -102,7 +105,10 @@ class Watched:
     def __init__(self, path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._path = path
         self._clock = clock
-        self._follower = Follower(path, None, self.now)
+        self._follower = Follower(path, None, lambda: 0)  # a watcher ends nothing by the clock
+        self._present = Present(clock)
+        self._timed: Session | None = None  # the session whose writer's clock was looked at
+        self._same_clock = False
         self._looked = 0
         self._gone = False
 
@@ -117,11 +123,13 @@ class Watched:
         return not self._gone and not self._follower.ended
 
     def now(self) -> int:
-        """The time since the anchor, ns; the writer's clock is this machine's."""
-        hello = self.session.hello if hasattr(self, "_follower") else None
+        """The time since the anchor, ns: by this machine's clock, where it is the writer's, too."""
+        hello, last = self.session.hello, self.session.last_t
         if hello is None or not self.live:
-            return self.session.last_t
-        return max(0, max(self.session.last_t, self._clock() - hello.anchor.mono) - _ON_THE_WAY_NS)
+            return last
+        if not self._same_clock:
+            return self._present.at(last)
+        return max(0, max(last, self._clock() - hello.anchor.mono) - _ON_THE_WAY_NS)
 
     def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
         """What each token of a line could have been, read again from the file."""
@@ -135,6 +143,8 @@ class Watched:
         was = self._follower.path
         gone = looks and not places.is_live(was or self._path)
         came = self._follower.poll()
+        if came:
+            self._note_the_time()
         gone = gone and self._follower.path == was  # the session may have gone on in a further part
         if looks:
             self._looked = self._clock()
@@ -143,6 +153,14 @@ class Watched:
             settle(self.session, self.session.last_t, why_it_ended(self.session))
             return True
         return came
+
+    def _note_the_time(self) -> None:
+        """What was read tells whether the writer is here: a file may come from another machine, over a network's disk."""
+        hello, last = self.session.hello, self.session.last_t
+        self._present.read(last)
+        if self._timed is not self.session and hello is not None:
+            self._timed = self.session
+            self._same_clock = abs(self._clock() - hello.anchor.mono - last) < _FITS_NS
 
 
 def options_of(

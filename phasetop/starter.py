@@ -129,7 +129,7 @@ class Starter:
     def _open(self, offer: Offer) -> Begun:
         assert offer.path is not None
         if offer.kind == "live":
-            return Begun(Watched(offer.path), None, f"watching {offer.path.stem[:8]}", False)
+            return Begun(Watched(offer.path), None, offer.path.stem[:8], False)
         try:
             session = load(offer.path)
         except OSError as error:

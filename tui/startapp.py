@@ -75,7 +75,8 @@ class StartApp(ViewApp):
         """Go on with the view; its ask line knows the prompts that were typed here."""
         typed = self.start.line if self.start is not None else None
         self.start = None
-        replay = Opening() if begun.lifeline is None and not begun.source.live else None
+        live = begun.source.live
+        replay = Opening(end=live, word="watch" if live else "replay") if begun.lifeline is None else None
         options = replace(self._options, title=begun.title, ask=begun.asking, replay=replay)
         self.take_up(begun.source, begun.lifeline, options)
         if typed is not None:

@@ -156,3 +156,19 @@ def test_a_watched_session_goes_on_while_its_writer_lives_and_ends_what_ran_when
     assert (end.finish, end.detail) == ("cut", "collector-died")
     assert watched.now() == watched.session.last_t
     assert not watched.poll()
+
+
+def test_a_watched_file_of_another_machine_goes_by_its_own_clock(tmp_path: Path) -> None:
+    path = tmp_path / "live.phasetop"
+    path.write_bytes(ev.encode_all([HELLO, ev.Request(t=7_000_000_000, r=0, api="chat")]))
+    fd = os.open(path, os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    clock = [500_000_000_000]  # this machine runs for longer than that
+    watched = Watched(path, lambda: clock[0])
+    try:
+        assert watched.poll()
+        assert watched.now() == 7_000_000_000
+        clock[0] += 1_000_000_000
+        assert watched.now() == 8_000_000_000
+    finally:
+        os.close(fd)
