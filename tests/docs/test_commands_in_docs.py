@@ -1,8 +1,8 @@
 """The commands in README, docs and help are commands that phasetop takes, and those that can run here do run.
 
 A block ```` ```sh ```` is run line by line, ```` ```console ```` by its lines that begin with ``$``. ``needs=WORD`` behind
-it says what it needs that is not here: it is skipped by that name, but for ``llama-server``, which is. Python blocks are run
-on a recording. Links lead somewhere.
+it says what it needs that is not here: it is skipped by that name, but for ``llama-server``, which is. ``lines=WORD,WORD,…``
+says it of each line; ``here`` is one that needs nothing. Python blocks are run on a recording. Links lead somewhere.
 """
 
 from __future__ import annotations
@@ -49,8 +49,19 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    found = re.findall(r"^```(\w+)(?: needs=(\S+))?\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
-    return [Block(language, needs or None, text) for language, needs, text in found]
+    """The blocks of a page; one whose lines have different needs is one for each line."""
+    fenced = r"^```(\w+)(?: (needs|lines)=(\S+))?\n(.*?)^```$"
+    found: list[Block] = []
+    for language, how, needs, text in re.findall(fenced, page.read_text(encoding="utf-8"), re.M | re.S):
+        block = Block(language, needs or None, text)
+        if how == "lines":
+            words = needs.split(",")
+            assert len(words) == len(block.lines), f"{page.name}: lines= has {len(words)} words for {len(block.lines)} lines"
+            for word, line in zip(words, block.lines, strict=True):
+                found.append(Block("sh", None if word == "here" else word, line))
+        else:
+            found.append(block)
+    return found
 
 
 def typed(page: Path) -> list[Block]:
