@@ -13,6 +13,7 @@ from typing import Final
 
 from phasetop.events import Part
 from phasetop.faults import PhasetopError
+from phasetop.parts import part_beside, split_stem, stem_of
 from phasetop.places import find_part
 from phasetop.recording import LineFeed, notice, settle
 from phasetop.session import Session
@@ -42,6 +43,7 @@ class Follower:
         self._pipe = pipe
         self._now = now
         self._fd: int | None = None
+        self._next: tuple[Path, int] | None = None  # the further part, held open until this one is read
         self._head = b""
         self._file = LineFeed(self.session)
         self._piped = LineFeed(self.session, placed=False)
@@ -105,6 +107,7 @@ class Follower:
             return 0
         assert self._fd is not None
         lines = 0
+        self._hold_next()
         if self._pipe is None and self._is_another(self._fd):
             self._start_over()
         while True:
@@ -124,19 +127,38 @@ class Follower:
                 continue
             return lines
 
+    def _hold_next(self) -> None:
+        """Open the next part as soon as its name is there: the names of a run that was not kept go when it ends."""
+        assert self.path is not None
+        if self._next is not None:
+            return
+        path = part_beside(self.path, split_stem(stem_of(self.path.name))[1] + 1)
+        try:
+            self._next = (path, os.open(path, _OPEN))
+        except OSError:
+            pass
+
+    @property
+    def lacks_part(self) -> int | None:
+        """The part in which the session goes on and which is not there; None where nothing lacks."""
+        part = self._file.session.goes_on
+        return None if part is None or part is self._gone_on else part.part
+
     def _goes_on(self) -> bool:
         """Whether all of this file was read and the session goes on in another, which is followed then."""
         part = self._file.session.goes_on
         if part is None or part is self._gone_on or self._file.tail_bytes:
             return False
         assert self.path is not None
-        found = find_part(self.path, part)
-        if found is None:  # its name is not there yet
-            return False
-        fd = os.open(found, _OPEN)
+        if self._next is None:
+            hello = self._file.session.hello
+            found = find_part(self.path, part, None if hello is None else hello.session)
+            if found is None:  # its name is not there yet
+                return False
+            self._next = (found, os.open(found, _OPEN))
         if self._fd is not None:
             os.close(self._fd)
-        self._fd, self.path, self._gone_on = fd, found, part
+        (self.path, self._fd), self._next, self._gone_on = self._next, None, part
         self._file = LineFeed(self._file.session, after=self._file.offset)
         self._head = b""
         return True
@@ -208,6 +230,7 @@ class Follower:
 
     def close(self) -> None:
         """Let go of the file; the pipe belongs to the lifeline."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        for fd in (self._fd, None if self._next is None else self._next[1]):
+            if fd is not None:
+                os.close(fd)
+        self._fd = self._next = None

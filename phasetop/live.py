@@ -23,7 +23,7 @@ from phasetop.plan import Plan, Planned
 from phasetop.present import Present
 from phasetop.priority import step_back
 from phasetop.recorded_words import tell_of_recording
-from phasetop.recording import settle, why_it_ended
+from phasetop.recording import notice, settle, why_it_ended
 from phasetop.remembered import Remembered
 from phasetop.session import Session
 from phasetop.visible import harmless
@@ -150,6 +150,8 @@ class Watched:
             self._looked = self._clock()
         if gone and not self._follower.ended:
             self._gone = True
+            if (lacking := self._follower.lacks_part) is not None:
+                notice(self.session, "part-missing", f"part {lacking} of this session is not there any more", level="warn")
             settle(self.session, self.session.last_t, why_it_ended(self.session))
             return True
         return came

@@ -171,17 +171,33 @@ def _by_name(name: str) -> Path | None:
     return begun[0] if begun else None
 
 
-def find_part(path: Path, part: Part) -> Path | None:
+def find_part(path: Path, part: Part, session: str | None = None) -> Path | None:
     """The file in which the session of ``path`` goes on, by the line that says so; None where there is none (yet).
 
     It lies beside the file, or beside what that is a link to; where the file is a second name that the new part has not
-    got yet, in the live folder. The name in the line is the writer's, and is taken for a name alone.
+    got yet, in the live folder; where the run is over meanwhile, among the recordings, known by the id ``session``. The
+    name in the line is the writer's, and is taken for a name alone.
     """
     name = Path(part.file or "").name
     beside = [part_beside(path, part.part), part_beside(path.resolve(), part.part)]
     if name.endswith(SUFFIX):
         beside += [path.with_name(name), path.resolve().with_name(name), live_folder() / name]
-    return next((each for each in beside if _kind(each)[0]), None)
+    found = next((each for each in beside if _kind(each)[0]), None)
+    return found or (None if session is None else _kept_part(part.part, session))
+
+
+def _kept_part(part: int, session: str) -> Path | None:
+    """The recording's file that is this part of the session with this id."""
+    word = f'"session":"{session}"'.encode()
+    for path in (path for files in kept_files() for path in files):
+        if path.name.endswith(SUFFIX) and parts.split_stem(parts.stem_of(path.name))[1] == part:
+            try:
+                with path.open("rb") as file:
+                    if word in file.readline(1 << 12):
+                        return path
+            except OSError:
+                continue
+    return None
 
 
 def kept_name(path: Path) -> str:

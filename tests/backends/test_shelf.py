@@ -219,6 +219,33 @@ def test_whoever_follows_loses_nothing(tmp_path: Path, pipe: tuple[int, int], st
         assert [len(files) for files in places.kept_files()] == [len(keeping.parts_of(watched))]
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_slow_follower_finds_the_parts_of_a_run_that_is_over(pipe: tuple[int, int], state_home: Home, kept: bool) -> None:
+    path = places.make_private(places.live_folder()) / "0192.phasetop"
+    recorder = Recorder(path, pipe[1], limits=Limits(part_bytes=3000))
+    recorder.open("0192", [], "run", HOST)
+    slow = Follower(path, None, lambda: 0)
+    events = [*describe(), *many(2, 12)]
+    for event in events[:-20]:
+        recorder.emit(event)
+    slow.poll()
+    for event in events[-20:]:
+        recorder.emit(event)
+    assert part_beside(path, 2).exists()
+    target = keeping.keep(path, "kept")[0] if kept else None
+    if not kept:
+        slow._hold_next()
+    recorder.close("done")
+    keeping.leave_live_folder(path, target)
+    assert list(places.live_folder().iterdir()) == []
+    while slow.poll():
+        pass
+    assert slow.ended
+    assert slow.lacks_part is None
+    assert [len(run.tokens) for run in slow.session.runs.values()] == [12, 12]
+    slow.close()
+
+
 def test_a_part_that_cannot_be_made_loses_nothing(tmp_path: Path, pipe: tuple[int, int]) -> None:
     path = tmp_path / "a.phasetop"
     part_beside(path, 2).write_text("somebody's\n")
