@@ -54,6 +54,8 @@ class OverSsh:
         if self._tunnel is not None:
             self._tunnel.close()
         self._sampler.reset()
+        url = shown_at(Address(self.address.host, None, self.address.port), "")
+        self._recorder.emit(ev.Server(t=self._recorder.now(), v=self._v, url=url, local=False, over="ssh"))
         try:
             tunnel = self._tunnel = Tunnel.open(self.address, urls, self._sampler.heard, given_up)
         except TunnelError as error:

@@ -228,6 +228,9 @@ class Target:
             return
         if wanted.model:
             at = " or ".join(looked_at) or "the usual addresses"
+            if self._over is not None:
+                text = f"no model {wanted.model!r} at {at}; another port: ssh://{self._over.shown}/:PORT, with --model"
+                raise Refused(ev.Fault(code="no-such-model", text=text))
             raise Refused(
                 ev.Fault(
                     code="no-such-model",
@@ -255,8 +258,8 @@ class Target:
             listed = ", ".join(display_name(name) for name in names[:8])
             text = f"nothing is loaded on {over.shown}; name a model, ssh://{over.shown}/NAME: {listed}"
             raise Refused(ev.Fault(code="several-models", text=text), names)
-        looked = " or ".join(each for _, each in self._addresses())
-        text = f"no server with a model at {looked} on {over.shown}; give its address: ssh://{over.shown}/:PORT"
+        looked = " or ".join(each.removeprefix("http://") for _, each in self._addresses())
+        text = f"no server with a model on {over.shown} (looked at {looked}); another port: ssh://{over.shown}/:PORT"
         raise Refused(ev.Fault(code="no-server", text=text))
 
     def _open(self, url: str) -> Endpoint:

@@ -222,7 +222,7 @@ def _became(session: Session, command: int) -> int | None:
 
 _WORTH_TELLING: Final = ("warn", "error")
 _TOLD_INFO: Final = ("found", "batch-reduced", "reply-limit", "model-ignored", "no-props")
-_TOLD_OTHERWISE: Final = ("key-needed", "collector-died", "not-installed")
+_TOLD_OTHERWISE: Final = ("key-needed", "collector-died", "not-installed", "server-lost")
 
 
 def tell_notices(session: Session, told: int) -> int:

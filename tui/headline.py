@@ -126,7 +126,7 @@ def _without_request(frame: Frame) -> Words:
         case "ready":
             return Words("", "", "no request yet", "Type a prompt; enter sends it." if frame.view.steers else "")
         case _:
-            return Words("", "", "looking for the server", "")
+            return Words("", "", f"looking for the server {frame.facts.link or ''}".rstrip(), "")
 
 
 def _task(task: ev.Task) -> Words:

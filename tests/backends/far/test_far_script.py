@@ -120,7 +120,6 @@ def test_the_process_that_listens_and_its_children(shell: Callable[..., Shell], 
     server.wait()
     one.said.clear()
     one.until(lambda said: isinstance(said, Tick) and said.processes == ())
-    assert one.until(lambda said: isinstance(said, Watched), 30).pid is None
 
 
 def test_a_process_by_its_name_where_the_port_is_a_proxy_s(

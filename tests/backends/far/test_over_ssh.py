@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -69,8 +70,8 @@ def test_what_runs_the_request_is_the_far_machine(far: FarMachine, collect: Coll
     rss = one.until(lambda s: s.series("server_rss_bytes", v=0, d=1))
     assert abs(rss.value[-1] - psutil.Process(llama_server.pid).memory_info().rss) < 64 << 20
     one.until(lambda s: s.series("link_rtt_ms", d=1))
-    begin = one.session.last_t
-    one.until(lambda s: s.last_t > begin + 4_000_000_000)  # so that samples lie in the phase
+    begin = one.until(lambda s: s.runs[r].tokens.t)[0]
+    one.until(lambda s: s.last_t > begin + 4_000_000_000)  # so that samples lie in decode
     one.lifeline.cancel(r)
     done = one.ended(r)
     found = measure(one.session, done)
@@ -159,6 +160,16 @@ def test_nothing_listens_there(far: FarMachine, state_home: Home) -> None:
     assert found["finish"]["error"]["code"] == "connection-refused"
     assert "nothing listens at http://127.0.0.1:1 on far" in done.stderr
     assert len(done.stderr.splitlines()) <= 2
+
+
+def test_nothing_at_the_usual_places(far: FarMachine, state_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for port in (11434, 8080):
+        with socket.socket() as here:
+            if here.connect_ex(("127.0.0.1", port)) == 0:
+                pytest.skip(f"something listens on {port} here")
+    done, found = run("ssh://far/", "-p", "x", home=state_home)
+    assert (done.returncode, found["server"]["link"], found["server"]["url"]) == (1, "ssh", "ssh://far/")
+    assert "no server with a model on far (looked at 127.0.0.1:11434 or 127.0.0.1:8080)" in done.stderr
 
 
 def test_a_wrong_host_key_is_one_line_with_what_to_do(far: FarMachine, state_home: Home) -> None:
