@@ -102,6 +102,7 @@ def follow(source: Source, *, kept_as: str | None, as_json: str | None, show_thi
     away = False
     try:
         with Interrupts() as interrupts:
+            teller.tell(source.session)  # what was read before
             while True:
                 came = source.poll()
                 if came:

@@ -71,6 +71,21 @@ def test_replies_come_in_their_order_each_with_its_summary(capfd: pytest.Capture
     assert err.rstrip().endswith("finish   stop")
 
 
+def test_what_was_read_before_is_told_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    source = Source([HELLO, *asked(0, 1), tok(0, 2, "there already")])
+    source.poll()
+    told: list[str] = []
+    grow = source.poll
+
+    def poll() -> bool:
+        told.append(capfd.readouterr().out)
+        return grow()
+
+    source.poll = poll  # type: ignore[method-assign]
+    assert plain(source) == 0
+    assert told[0] == "there already"
+
+
 def test_thinking_goes_where_it_is_wanted(capfd: pytest.CaptureFixture[str]) -> None:
     assert plain(Source([HELLO, *asked(0, 1), tok(0, 2, "hm", c="think"), end(0, 3)]), show_thinking=True) == 0
     assert capfd.readouterr().out == "hm"
