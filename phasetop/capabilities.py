@@ -7,6 +7,7 @@ were recorded. So a replay can tell what its machine could measure. docs/doctor.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -227,9 +228,10 @@ def _held(session: Session, d: int, cursor: int) -> list[str]:
     """What holds a GPU's clocks back at its newest reading; a power cap alone is how GPUs work."""
     samples = session.series("throttle", d=d, cursor=cursor)
     info = samples.info.at(cursor) if samples is not None else None
-    if samples is None or info is None or not info.flags or not len(samples.value):
+    known = bisect_right(samples.t, cursor) if samples is not None else 0
+    if samples is None or info is None or not info.flags or not known:
         return []
-    value = samples.value[-1]
+    value = samples.value[known - 1]
     bits = 0 if value != value else int(value)
     return [word for bit, word in info.flags.items() if bit in _HEAT_BITS and bits & int(bit)]
 

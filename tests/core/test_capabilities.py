@@ -102,6 +102,7 @@ def test_heat_that_holds_a_gpu_back_now() -> None:
     )
     assert check(hot, "gpu-0").state == "limited"
     assert "held back now: thermal (driver)" in (check(hot, "gpu-0").text or "")
+    assert check(hot, "gpu-0", 8).state == "ok"  # before that reading
     capped = session(
         gpu(),
         series(0, "dram_percent", "GPM"),
