@@ -136,6 +136,23 @@ def test_the_parts_together_are_the_session_and_each_replays_on_its_own(
     assert read_alternatives(joined, path, 8, 11)[0][1].text == " 8"
 
 
+def test_by_time_a_part_ends_when_nothing_is_under_way(
+    tmp_path: Path, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, clock = tmp_path / "timed.phasetop", [0]
+    recorder = Recorder(path, pipe[1], limits=Limits(part_ns=100))
+    monkeypatch.setattr(recorder, "now", lambda: clock[0])
+    recorder.open("0192f3c4", [], "run", HOST)
+    for r, at in enumerate((99, 150, 249, 260)):  # the second is over 100, the third under it again, the fourth over
+        clock[0] = at
+        for event in request(r, 3, begin=10):
+            recorder.emit(event)
+    recorder.close("done")
+    counts = [part.read_bytes().count(b'"k":"end"') for part in keeping.parts_of(path)]
+    assert counts == [1, 2, 1]
+    assert len(load(path).runs) == 4
+
+
 def test_an_export_has_every_line_once(tmp_path: Path, pipe: tuple[int, int]) -> None:
     path = tmp_path / "long.phasetop"
     record(path, pipe[1], many(6, 12), Limits(part_bytes=3000)).close("done")
