@@ -34,7 +34,7 @@ NULL_BY_NATURE: Final = frozenset(
 """Keys whose null needs no reason."""
 WHOLE_SESSION: Final = frozenset(
     (
-        *("not-recorded", "bad-lines", "torn-tail", "stamps-read", "no-props", "key-needed", "replaced"),
+        *("not-recorded", "bad-lines", "torn-tail", "stamps-read", "no-props", "key-needed", "replaced", "part-missing"),
         *("collector-died", "server-lost", "over-ssh", "far-gpu"),
     )
 )
