@@ -52,6 +52,7 @@ class Pulled:
     def __init__(self, recorder: Recorder, task: int, name: str) -> None:
         self._recorder, self._task, self._title = recorder, task, f"pull {name}"
         self._layers: dict[str, int] = {}
+        self._open: dict[int, ev.Task] = {}  # the last word on layers that are not whole
         self._due = ollama_pull.Pace()
 
     def moved(self, reader: PullReader, layers: list[Layer]) -> None:
@@ -65,7 +66,11 @@ class Pulled:
             number = self._layers.get(layer.digest)
             if number is None:
                 number = self._layers[layer.digest] = self._recorder.new_id("task")
-            events.append(self._event(t, number, f"{self._title}: {layer.short}", layer.done, layer.total, whole=whole))
+            told = self._event(t, number, f"{self._title}: {layer.short}", layer.done, layer.total, whole=whole)
+            events.append(told)
+            self._open[number] = told
+            if whole:
+                del self._open[number]
         if self._due.due("", last=False):
             events.append(self._event(t, self._task, self._title, reader.fetched, reader.total, whole=False))
         self._recorder.emit_all(events)
@@ -74,7 +79,11 @@ class Pulled:
         return ev.Task(t=t, task=task, state="ok" if whole else "run", title=title, done=done, total=total, unit="B")
 
     def ended(self, state: str, why: str | None, reader: PullReader | None = None) -> None:
-        """Tell how it ended."""
+        """Tell how it ended, and its layers with it: of a small one the last line often has not come."""
+        t = self._recorder.now()
+        left = [ev.Task(t=t, task=number, state=state, title=each.title) for number, each in self._open.items()]
+        self._open.clear()
+        self._recorder.emit_all(left)
         done, total = (reader.fetched, reader.total) if reader is not None else (None, None)
         event = ev.Task(t=self._recorder.now(), task=self._task, state=state, title=self._title, why=why)
         if total is not None:

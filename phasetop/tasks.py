@@ -17,6 +17,25 @@ def newest(tasks: Sequence[ev.Task], task: int) -> ev.Task | None:
     return next((each for each in reversed(tasks) if each.task == task), None)
 
 
+def unended(tasks: Sequence[ev.Task]) -> list[ev.Task]:
+    """The last word on each task that runs, in the order of their ids.
+
+    A part (``pull NAME: 2df68bc8c465``) runs no longer than its whole (``pull NAME``, begun before it), whatever was said
+    of it last: of a small layer the last word may be its first.
+    """
+    last: dict[int, ev.Task] = {}
+    for each in tasks:
+        last[each.task] = each
+    found = []
+    for task in sorted(last):
+        each = last[task]
+        wholes = (last[n] for n in sorted(last, reverse=True) if n < task and last[n].title)
+        whole = next((one for one in wholes if (each.title or "").startswith(f"{one.title}: ")), None)
+        if each.state == "run" and (whole is None or whole.state == "run"):
+            found.append(each)
+    return found
+
+
 def running(tasks: Sequence[ev.Task], title: str) -> list[int]:
     """The tasks that run and whose title begins with ``title``, the latest begun last."""
     states: dict[int, ev.Task] = {}

@@ -9,6 +9,7 @@ from msgspec import Struct
 from phasetop import events as ev
 from phasetop.machine import gpus_of, machine_of
 from phasetop.session import Run, Session
+from phasetop.tasks import unended
 from phasetop.tui.lanes import SECOND_NS
 from phasetop.tui.tokentext import drawable
 
@@ -65,10 +66,7 @@ def loading_since(session: Session, cursor: int) -> int | None:
 
 def running_task(session: Session, cursor: int) -> ev.Task | None:
     """What is being fetched or made ready: the newest task that has not ended."""
-    newest: dict[int, ev.Task] = {}
-    for task in session.tasks.until(cursor)[-200:]:
-        newest[task.task] = task
-    running = [task for task in newest.values() if task.state == "run"]
+    running = unended(session.tasks.until(cursor)[-200:])
     return max(running, key=lambda task: task.t) if running else None
 
 

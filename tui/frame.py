@@ -52,6 +52,8 @@ State = Literal[
 ]  # fmt: skip
 RUNNING: Final[frozenset[State]] = frozenset(("load", "queue", "waiting", "prefill", "decode"))
 _SETTLE_NS: Final = SECOND_NS
+PULL: Final = "pull "
+"""How the title of a task begins that fetches a model."""
 BESIDE: Final = 7
 """So many other requests are told of."""
 BESIDE_FROM: Final = 26
@@ -200,7 +202,7 @@ class FrameMaker:
             cursor=cursor,
             view=view,
             facts=facts,
-            state="load" if task is not None and state_of(measures) == "failed" else state_of(measures),
+            state="load" if _waits_for(task, state_of(measures)) else state_of(measures),
             turn=runs.index(run) + 1,
             turns=len(runs),
             r=run.r,
@@ -335,6 +337,13 @@ class FrameMaker:
                 text = PromptText([drawable(asked_text(info))], width, counted=False)
             self._prompt = (key, text)
         return self._prompt[1]
+
+
+def _waits_for(task: ev.Task | None, state: State) -> bool:
+    """Whether what is fetched is what the request needs: it failed for want of it, or is not sent before it is there."""
+    if task is None or state not in ("failed", "waiting", "stopped"):
+        return False
+    return state == "failed" or (task.title or "").startswith(PULL)
 
 
 def _cards(measures: Measures) -> int:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from phasetop import events as ev
 from phasetop.faults import PhasetopError
 from phasetop.session import Session
+from phasetop.tasks import unended
 from phasetop.tui.asking import Asking
 from phasetop.tui.explain import clean
 
@@ -48,6 +49,11 @@ def pull_since(session: Session, t: int) -> ev.Task | None:
     if begun is None or begun.task is None:
         return None
     return next((task for task in reversed(session.tasks.items) if task.task == begun.task), None)
+
+
+def fetched(session: Session) -> ev.Task | None:
+    """The task that runs, whole: a pull, not one of the layers that it tells of as tasks of their own, begun after it."""
+    return next(iter(unended(session.tasks.items)), None)
 
 
 def offer_words(lack: Lack, *, typing: bool = False) -> str:
@@ -92,7 +98,7 @@ class Lacking(Asking):
 
     def do_end_task(self) -> None:
         """End what is fetched."""
-        task = self.shown.task if self.shown is not None else None
+        task = fetched(self._source.session)
         if self._lifeline is not None and task is not None:
             self._lifeline.cancel_task(task.task)
             self.say(clean(f"ending: {task.title or 'what is fetched'}"))

@@ -71,3 +71,18 @@ def test_nothing_is_drawn_into_a_pipe(capsys: pytest.CaptureFixture[str]) -> Non
     line.follow(session)
     line.clear()
     assert capsys.readouterr().err == ""
+
+
+def test_a_part_runs_no_longer_than_its_whole() -> None:
+    known = [
+        task(0, 0, number=1),
+        task(1, 0, number=2, title="pull tiny: 2df6"),
+        task(2, 5, number=3, title="pull tiny: b507"),
+        task(3, None, number=9, title="pull other: ffff"),  # its whole was not told of
+    ]
+    assert [each.task for each in tasks.unended(known)] == [1, 2, 3, 9]
+    ended = [*known, task(4, 9, number=1, state="ok")]
+    assert [each.task for each in tasks.unended(ended)] == [9]
+    again = [*ended, task(5, 0, number=11), task(6, 1, number=12, title="pull tiny: 2df6")]
+    assert [each.task for each in tasks.unended(again)] == [9, 11, 12]  # and no part of the first pull comes back
+    assert tasks.unended([]) == []

@@ -8,6 +8,7 @@ from typing import Any
 from phasetop import events as ev
 from phasetop.session import Session
 from phasetop.tui.app import Options, ViewApp
+from phasetop.tui.headline import words_of
 from phasetop.tui.lacking import lacking
 from phasetop.tui.theme import Look
 from tests.tui.desk import Desk
@@ -108,6 +109,37 @@ def test_esc_ends_the_pull_and_it_is_offered_again() -> None:
             await press(stage, "q")
 
     run(scene())
+
+
+def test_esc_ends_the_whole_pull_and_not_a_layer_and_what_ended_is_not_shown_on() -> None:
+    desk = desk_of(failed()).press("y")
+    t = desk.clock[0]
+    whole, layer = "pull llama3.2:3b", "pull llama3.2:3b: 2df68bc8"
+    tell(desk, ev.Control(t=t, op="get", ok=True, task=1), ev.Task(t=t, task=1, state="run", title=whole))
+    tell(desk, ev.Task(t=t + MS, task=2, state="run", title=layer, done=1.0, total=2.0, unit="B"))
+    assert desk.press("escape").wire.said[-1] == ("cancel_task", 1)
+    desk.clock[0] = t + 3 * MS
+    tell(desk, ev.Task(t=t + 2 * MS, task=1, state="cancelled", title=whole))
+    shown = desk.controls.shown
+    assert shown is not None
+    assert (shown.task, shown.state) == (None, "failed")
+
+
+def test_a_request_that_waits_for_its_model_shows_the_pull() -> None:
+    """`run --pull`: the request is there, and is sent when the model is."""
+    script = opening()
+    t = script.t
+    script.add(ev.Request(t=t + MS, r=0, v=0, m=0, api="chat", messages=[{"role": "user", "content": "hi"}]))
+    script.add(ev.Task(t=t + 2 * MS, task=1, state="run", title="pull llama3.2:3b", done=1.2e9, total=4.8e9, unit="B"))
+    desk = desk_of(script)
+    shown = desk.controls.shown
+    assert shown is not None
+    assert shown.state == "load"
+    assert words_of(shown).why.startswith("1.20 GB of 4.80 GB")
+    desk = desk_of(script).press("escape")  # first what was asked, then the pull
+    assert desk.wire.said == [("cancel", 0)]
+    tell(desk, ev.End(t=desk.clock[0], r=0, finish="cancelled"))
+    assert desk.press("escape").wire.said == [("cancel", 0), ("cancel_task", 1)]
 
 
 def test_who_only_watches_ends_no_pull() -> None:
