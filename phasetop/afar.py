@@ -91,8 +91,9 @@ class FarSession:
         return not self._gone
 
     def now(self) -> int:
-        """The far session's present, as far as it is known: while nothing comes it stands."""
-        return self._present.at(self.session.last_t) if self.live else self.session.last_t
+        """The far session's present, as far as it is known: the last event where nothing comes."""
+        known = self.live and self._failed is None
+        return self._present.at(self.session.last_t) if known else self.session.last_t
 
     def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
         """What each token of a line could have been, read again from the copy."""
@@ -166,8 +167,9 @@ class FarSession:
             return False
         folder, slash, name = self._names[0].rpartition(b"/")
         stem = split_stem(stem_of(os.fsdecode(name)))[0]
-        beside = folder + slash + os.fsencode(part_name(stem, part.part) + SUFFIX)
-        self._names = [beside, os.fsencode(stem_of(os.path.basename(part.file or "")))]  # or in the live folder there
+        self._names = [folder + slash + os.fsencode(part_name(stem, part.part) + SUFFIX)]
+        if other := stem_of(os.path.basename(part.file or "")):  # it lies in the live folder there, perhaps
+            self._names.append(os.fsencode(other))
         self._gone_on, self._opened, self._again_at = part, None, 0.0
         self._inflow.go_on()
         return True

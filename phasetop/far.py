@@ -48,6 +48,7 @@ list() {
  echo "$n listed";
 };
 search() {
+ g=; [ "$1" ] || return;
  set +f;
  for g in "$1" "$s/recordings/$1" "$s/recordings/$1.phasetop" "$s"/live/"$1"*.phasetop; do [ -f "$g" ] && return; done;
  if [ "$2" ]; then

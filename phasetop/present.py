@@ -17,7 +17,8 @@ class Present:
 
     A link delays one read more than another, so the newest alone would let the clock fall back. What was read with the least
     delay counts, and is forgotten slowly (10 ms a second), as clocks drift; a clock that was off by over 5 s is set at once.
-    After three seconds of silence it stands still: what goes on there is not known.
+    After three seconds of silence it stands at the newest event: what goes on there is not known, and no token for so long
+    would be a figure of the link's, not of the run's.
 
     Args:
         clock: this machine's steady clock, ns.
@@ -45,6 +46,6 @@ class Present:
 
     def at(self, last_t: int) -> int:
         """Now; never before ``last_t``, the newest event."""
-        if self._ahead is None:
+        if self._ahead is None or self.silent_ns > SILENT_NS:
             return last_t
-        return max(last_t, min(self._clock(), self._read_at + SILENT_NS) + self._ahead)
+        return max(last_t, self._clock() + self._ahead)

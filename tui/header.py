@@ -46,7 +46,7 @@ def _right(frame: Frame, *, full: bool) -> list[tuple[str, Role]]:
     parts: list[tuple[str, Role]] = []
     if view.standing is not None:
         parts.append((view.standing.short, "ink"))
-    if view.title is not None:
+    if view.title is not None and (full or view.standing is None):
         parts.append((_clean(view.title), "soft"))
     if frame.turn:
         newest = frame.turn == frame.turns and view.title is None

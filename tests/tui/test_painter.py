@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from phasetop import events as ev
 from phasetop.session import Session
+from phasetop.standing import Standing
 from phasetop.tui import machinepane
 from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import FrameMaker
@@ -69,6 +70,19 @@ def test_hostile_text_is_harmless_wherever_it_stands() -> None:
             text = shown(session, cursor, size, View(steers=True, message=HOSTILE, title=HOSTILE))
             assert all(line.isprintable() for line in text.split("\n"))
     assert "[/INST][b + [#888888]" in shown(session, 900 * MS).replace("\n", "")  # and never taken for markup
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+def test_how_a_link_stands_is_never_left_out_for_a_long_name(size: tuple[int, int]) -> None:
+    standing = Standing("link lost 12 s", f"link lost 12 s, trying again: no route {HOSTILE}")
+    view = View(title="me@box:a-long-name-of-a-session-that-goes-on.phasetop", standing=standing)
+    text = shown(SESSIONS["run"], 2000 * MS, size, view)
+    assert "link lost 12 s" in text.split("\n")[0]
+    assert "▲ link lost 12 s, trying again: no route" in text
+    assert "\x1b" not in text
+    plain = shown(SESSIONS["run"], 2000 * MS, size, View(title="me@box:run"))
+    assert "me@box:run" in plain.split("\n")[0]
+    assert "link lost" not in plain
 
 
 def test_a_pane_that_fails_says_so_and_the_rest_lives(monkeypatch: pytest.MonkeyPatch) -> None:
