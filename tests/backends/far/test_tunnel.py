@@ -169,7 +169,11 @@ def test_a_cut_link_is_known_and_said(far: FarMachine, echo: str) -> None:
     far.nothing_left()
 
 
-def test_kill_9_of_whoever_holds_it_leaves_nothing(far: FarMachine, echo: str, spawn: Spawn) -> None:
+@pytest.mark.parametrize("frozen", [False, True], ids=["", "and the far side does not answer"])
+def test_kill_9_of_whoever_holds_it_leaves_nothing(far: FarMachine, echo: str, spawn: Spawn, frozen: bool) -> None:
+    if frozen:  # and ssh itself never finds out
+        wrapper = far.folder / "here" / "ssh"
+        wrapper.write_text(wrapper.read_text().replace('"$@"', '-o ServerAliveInterval=0 "$@"'))
     text = (
         "import sys,time; from phasetop.backends.tunnel import Tunnel; from phasetop.ssh import parse_address\n"
         f"t=Tunnel.open(parse_address('far'),[{echo!r}],lambda _: None); print('up',flush=True); time.sleep(60)"
@@ -178,8 +182,18 @@ def test_kill_9_of_whoever_holds_it_leaves_nothing(far: FarMachine, echo: str, s
     assert holder.stdout is not None
     assert holder.stdout.readline() == "up\n"
     assert far.ours()
+    stopped = far.connections() if frozen else []
+    for process in stopped:
+        process.suspend()
     holder.kill()
     holder.wait()
+    end = time.monotonic() + 20
+    while (left := far.ours()) and time.monotonic() < end:
+        time.sleep(0.02)
+    for process in stopped:
+        if process.is_running():
+            process.resume()
+    assert left == []
     far.nothing_left()
 
 
