@@ -39,8 +39,15 @@ def paint(area: Area, frame: Frame) -> None:
     area.right(area.width, y, about(longest / 1e9), "faint")
     for measures in shown:
         y += 1
-        decode = measures.phases.ns("decode") or 0
-        before = measures.phases.wall_ns - decode - (measures.phases.ns("finish") or 0)
         this = measures.r == frame.r
-        prefill: Share = (before, "prefill" if this else "prefill_area", "▄")
-        area.bar(0, y, area.width, max(longest, 1), [prefill, (decode, "decode" if this else "decode_area", "▄")], " ")
+        phases = measures.phases
+        decode = phases.ns("decode") or 0
+        load, queue = phases.ns("load") or 0, (phases.ns("queue") or 0) + (phases.ns("waiting") or 0)
+        rest = phases.wall_ns - decode - load - queue - (phases.ns("finish") or 0)
+        parts: list[Share] = [
+            (load, "load" if this else "load_area", "▄"),
+            (queue, "queue" if this else "queue_area", "▄"),
+            (rest, "prefill" if this else "prefill_area", "▄"),
+            (decode, "decode" if this else "decode_area", "▄"),
+        ]
+        area.bar(0, y, area.width, max(longest, 1), parts, " ")

@@ -15,7 +15,7 @@ from phasetop.tui.painter import paint
 from phasetop.tui.theme import Look
 from phasetop.tui.view import View
 from tests.tui.cards import many_cards, on_a_cpu
-from tests.tui.fabricate import GIB, MS, S, Script, Turn, session_of
+from tests.tui.fabricate import GIB, MS, S, Script, Turn, ask, session_of
 from tests.tui.test_snapshots import compare
 
 TWO = session_of(many_cards(2).sorted())
@@ -201,3 +201,13 @@ def test_before_a_request_all_cards_are_shown() -> None:
     assert [row.name.split()[0] for row in frame.devices] == ["H100", "H100"]
     assert "roofline" in canvas.text()
     assert "no request yet" in canvas.text()
+
+
+def test_a_turn_s_bar_tells_what_came_before_the_prefill_from_it() -> None:
+    script = ask(many_cards(2), 3, Turn(tokens=60, gap_ms=30, prefill_ms=900, queue_ms=4000), at_ms=50)
+    session = session_of(script.sorted())
+    canvas, _, _ = drawn(session, (200, 60), at=session.last_t)
+    y = max(y for y, row in enumerate(canvas.text().split("\n")) if "▄" in row[152:])
+    roles = [canvas.inks[y][x].fg for x in range(152, 198) if canvas.chars[y][x] == "▄"]
+    assert roles == sorted(roles, key=["load", "queue", "prefill", "decode"].index)
+    assert roles.count("queue") > 3 * roles.count("prefill") > 0

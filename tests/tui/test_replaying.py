@@ -83,7 +83,7 @@ SHOWS: dict[str, tuple[tuple[str, ...], str]] = {
     "turns": (("T",), "cached   reply"),
     "explain": (("i",), "the token under the cursor"),
     "charts": (("p",), "KV cache over time"),
-    "doctor": (("d",), "nothing is looked at again in a recording"),
+    "doctor": (("d",), "only the terminal is looked at now"),
     "roofline": (("r",), "esc back"),
     "search": (("slash",), "without a capital, case does not matter"),
     "copy": (("y",), "copied the reply"),
