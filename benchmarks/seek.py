@@ -1,7 +1,8 @@
 """How long a seek in a replay of 100,000 tokens takes: the Frame at a cursor, and the canvas that is painted from it.
 
-Random cursors (their own seed), each half forward and half backward; prints p50, p99 and the longest, ms, then the same for
-playing on by one frame. Figure to hold: less than one frame of the ten a second.
+Random cursors (their own seed), half of them forward and half backward, after what the view looks at when it has opened;
+prints p50, p99 and the longest, ms, then the same for going back by tokens, and for playing on by one frame.
+Figure to hold: less than one frame of the ten a second.
 
     python benchmarks/seek.py [--tokens 100000] [--seeks 200] [--size 120x36]
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 from phasetop import events as ev
 from phasetop.recording import load
 from phasetop.tui.cells import Canvas
+from phasetop.tui.course import Course
 from phasetop.tui.frame import FrameMaker
 from phasetop.tui.layout import layout
 from phasetop.tui.painter import paint
@@ -98,7 +100,7 @@ def main() -> None:
     end = session.last_t
     print(f"{len(session.runs[0].tokens):,} tokens at {options.size}, ms: {'p50':>14}{'p99':>8}{'max':>8}")
     print(f"{'first picture':<34}{draw(0) * 1e3:8.1f}")
-    print(f"{'the end':<34}{draw(end) * 1e3:8.1f}")
+    print(f"{'what is looked at ahead, together':<34}{sum(map(draw, Course(session).ahead())) * 1e3:8.1f}")
     took: dict[str, list[float]] = {"seek forward": [], "seek backward": [], "a token back": [], "playing on, a frame": []}
     at = end
     for _ in range(options.seeks):

@@ -252,14 +252,14 @@ class ViewApp(App[None], inherit_bindings=False):
         self._tick()
         if self._options.painted is not None:
             self.call_after_refresh(self._options.painted)
-        if self._options.replay is not None:
-            self.call_after_refresh(self._look_ahead)
+        self.call_after_refresh(self._look_ahead, self.controls.ahead())
 
-    def _look_ahead(self) -> None:
-        """Compute what a recording's end shows: whatever is kept of it then makes each seek cheap."""
+    def _look_ahead(self, moments: list[int]) -> None:
+        """Make pictures that nobody sees, one between two others: what is kept of them makes each seek cheap."""
         plan = layout(*self.size, scrub=self.controls.scrubs)
-        if plan is not None:
-            self._maker.frame(self._source.session.last_t, plan, View())
+        if plan is not None and moments and not self._leaving:
+            self._maker.frame(moments[0], plan, View())
+            self.call_later(self._look_ahead, moments[1:])
 
     def on_resize(self) -> None:
         """Draw at the new size at once, and everything again when it has settled."""

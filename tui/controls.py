@@ -82,6 +82,10 @@ class Controls(Reading, Panes, Sliding, Lacking, Remembering):
     scrubs = False
     """There is a scrub bar."""
 
+    def ahead(self) -> list[int]:
+        """Moments that will be gone to: their pictures are made beforehand."""
+        return []
+
     @property
     def idle(self) -> bool:
         """Nothing moves by itself: it is looked at less often."""

@@ -15,11 +15,14 @@ from phasetop.moments import Moment
 from phasetop.phases import Band, borders
 from phasetop.session import LIVE, Run, Session
 from phasetop.tally import tally, timings_at
-from phasetop.tui.lanes import SECOND_NS
+from phasetop.tui.lanes import SECOND_NS, axis_ns
 from phasetop.tui.waypoints import Waypoint, waypoints
 
 PAUSE_NS: Final = 2 * SECOND_NS
 """A longer pause between requests takes so long in the course."""
+LONG_LINES: Final = 2000
+"""From so many token lines on it pays to look at a reply ahead."""
+_SHORT_NS: Final = 20 * SECOND_NS
 SETTLE_NS: Final = SECOND_NS
 """The course goes on so long after the last reply's end: the figures settle then."""
 
@@ -192,6 +195,18 @@ class Course:
         if self._waypoints is None:
             self._waypoints = waypoints(self._session, LIVE)
         return self._waypoints
+
+    def ahead(self) -> list[int]:
+        """Moments whose pictures, once made, make all others cheap: the end of each long reply, and of each of its axes."""
+        found = []
+        for span in self.spans:
+            if len(self._session.runs[span.r].tokens) < LONG_LINES:
+                continue
+            axes = [_SHORT_NS]
+            while axes[-1] < span.end - span.start:
+                axes.append(axis_ns(axes[-1] + 1))
+            found += [span.end, *(span.start + axis for axis in reversed(axes[:-1]))]
+        return found
 
     def turn_at(self, t: int) -> int:
         """The place in `spans` of the newest request at a moment; -1: none yet."""

@@ -178,3 +178,12 @@ def test_one_request_lies_on_its_trace_s_axis_and_several_fill_the_bar() -> None
     assert several.accents.count(None) == pytest.approx(80 * PAUSE_NS / several.span, abs=2)
     assert "prefill" in several.accents
     assert "decode" in several.accents
+
+
+def test_of_long_replies_each_axis_is_looked_at_ahead() -> None:
+    session = session_of(ask(opening(), 0, Turn(tokens=2000, gap_ms=40)).sorted())
+    course = Course(session)
+    start, end = course.spans[0].start, course.spans[0].end
+    assert 50 * S < end - start < 100 * S
+    assert course.ahead() == [end, start + 50 * S, start + 20 * S]
+    assert Course(two_turns()).ahead() == []
