@@ -71,12 +71,17 @@ SHOTS: Final = (
     Shot("help-80x24", "80x24", (*RUN, "-n", "60"), ("chip:DONE", "keys:?", "this page")),
     Shot("start-80x24", "80x24", (), ("ENTER", "machine", 1.0)),
     Shot(
-        "charts-120x36", "120x36", ("replay", "picture"), ("first token", "keys:l", 0.7, "keys:p", "KV cache over time", 0.5)
+        "charts-120x36",
+        "120x36",
+        ("replay", "picture"),
+        ("first token", "keys:l", "chip:DONE", "keys:p", "KV cache over time", 0.5),
     ),
-    Shot("roofline-120x36", "120x36", ("replay", "picture"), ("first token", "keys:l", 0.7, "keys:r", "what if", 0.5)),
-    Shot("roofline-80x24", "80x24", ("replay", "picture"), ("first token", "keys:l", 0.7, "keys:r", "what if", 0.5)),
-    Shot("replay-120x36", "120x36", ("replay", "picture"), ("first token", "keys:7", 1.0)),
-    Shot("doctor-120x36", "120x36", ("replay", "picture"), ("first token", "keys:l", 0.7, "keys:d", 1.0)),
+    Shot(
+        "roofline-120x36", "120x36", ("replay", "picture"), ("first token", "keys:l", "chip:DONE", "keys:r", "what if", 0.5)
+    ),
+    Shot("roofline-80x24", "80x24", ("replay", "picture"), ("first token", "keys:l", "chip:DONE", "keys:r", "what if", 0.5)),
+    Shot("replay-120x36", "120x36", ("replay", "picture"), ("first token", "keys:7", "chip:DECODE", 0.5)),
+    Shot("doctor-120x36", "120x36", ("replay", "picture"), ("first token", "keys:l", "chip:DONE", "keys:d", 1.0)),
 )
 
 
