@@ -153,7 +153,7 @@ class Lifeline:
         record = record.expanduser().absolute()
         try:
             zipped = record.with_name(f"{record.name}{ZIPPED}")
-            taken = record.exists() or record.is_symlink() or (self._zip and zipped.exists())
+            taken = _is_taken(record) or (self._zip and _is_taken(zipped))
             has_folder = record.parent.is_dir()
         except OSError as error:  # a name that no file can have
             raise PhasetopError(f"cannot write {record}: {(error.strerror or str(error)).lower()}") from None
@@ -423,6 +423,15 @@ class _Own(Follower):
         if came:
             self._came()
         return came
+
+
+def _is_taken(path: Path) -> bool:
+    """Whether something has that name. Raises `OSError` for one that no file can have: later Pythons' `exists` does not."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _as_dict(target: Target) -> dict[str, Any]:
