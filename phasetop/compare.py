@@ -133,14 +133,18 @@ class Comparison(Struct, frozen=True):
 
 
 def side_of(sessions: Iterable[tuple[str, Session]]) -> Side:
-    """A side of (name, session) pairs: their requests that came to an end of their own, warm-ups left out."""
+    """A side of (name, session) pairs: their requests that came to an end of their own.
+
+    Left out is what a bench asked before it measured: its warm-ups, and what it put into the cache (it has a cell's name,
+    and is another request than that cell's).
+    """
     names, samples = [], []
     for name, session in sessions:
         names.append(name)
         for run in session.runs.values():
             info, end = run.info.at(), run.ends.last()
             labels = (info.labels if info is not None else None) or {}
-            if info is None or end is None or end.finish not in _ENDED or labels.get("warmup"):
+            if info is None or end is None or end.finish not in _ENDED or labels.get("warmup") or labels.get("fill"):
                 continue
             samples.append(Sample(session, run, _key(session, run, labels), measure(session, run)))
     return Side(tuple(names), _label(samples), tuple(samples))
@@ -154,6 +158,8 @@ def _key(session: Session, run: Run, labels: Mapping[str, Any]) -> str:
     if isinstance(prompt, str):
         return f"prompt {sha256(prompt.encode('utf-8', 'replace')).hexdigest()[:16]}"
     counts = measure(session, run).tokens
+    if counts.prompt is None:  # nothing is known of it: it is like no other
+        return f"unknown {id(run)}"
     return f"tokens {counts.prompt}"
 
 

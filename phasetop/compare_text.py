@@ -167,9 +167,7 @@ def _table(found: Comparison) -> Iterator[str]:
     for each in rows:
         a, b, unit = _shown(each)
         ratio = _ratio(each.ratio) if each.ratio is not None else ""
-        interval = (
-            "" if each.interval is None or not each.metric.noisy else f"{each.interval[0]:.2f} – {each.interval[1]:.2f}"
-        )
+        interval = _interval(each)
         star = "" if each.like or each.ratio is None else " *"
         text = (
             f"{_LABELS[each.metric.name]:<12}{a:>9}{b:>10} {unit:<6}{ratio:>5}  {_plot(each, reach):<{PLOT}}  {interval:<13}"

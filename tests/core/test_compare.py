@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import exp, log, sqrt
 from pathlib import Path
 from typing import Any
@@ -140,6 +140,39 @@ def test_unlike_prompts_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert not compared(capsys, a, b)["by_name"]["prefill_tok_per_s"]["like"]
     assert main(["compare", a, b]) == 0
     assert "The prompts differ" in capsys.readouterr().out
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> str:
+    """The recording with each event changed, or (None) left out."""
+    events = [change(json.loads(line)) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(event) + "\n" for event in events if event is not None))
+    return str(path)
+
+
+def test_what_a_bench_put_into_the_cache_first_is_no_run_of_its_cell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def label(event: dict[str, Any]) -> dict[str, Any]:
+        return {**event, "labels": {"cell": "4@8", "fill": event["r"] == 0}} if event["k"] == "request" else event
+
+    record(tmp_path / "a.phasetop", [10.0, 20.0, 20.0])
+    a = changed(tmp_path / "a.phasetop", label)
+    decode = compared(capsys, a, a)["by_name"]["decode_tok_per_s"]
+    assert (decode["runs"], decode["a"]) == ({"a": 2, "b": 2}, pytest.approx(50.0))
+
+
+def test_redacted_prompts_of_unknown_length_are_not_taken_for_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def redact(event: dict[str, Any]) -> dict[str, Any] | None:
+        if event["k"] == "request":
+            return {**event, "messages": [{"role": "user", "content": 5}]}
+        return None if event["k"] in ("prog", "timings") else event
+
+    for name in ("a", "b"):
+        record(tmp_path / f"{name}.phasetop", [10.0])
+    a, b = (changed(tmp_path / f"{name}.phasetop", redact) for name in ("a", "b"))
+    assert not compared(capsys, a, b)["by_name"]["ttft_s"]["like"]
 
 
 def test_a_side_without_a_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
