@@ -172,7 +172,7 @@ def test_redacted_prompts_of_unknown_length_are_not_taken_for_the_same(
     for name in ("a", "b"):
         record(tmp_path / f"{name}.phasetop", [10.0])
     a, b = (changed(tmp_path / f"{name}.phasetop", redact) for name in ("a", "b"))
-    assert not compared(capsys, a, b)["by_name"]["ttft_s"]["like"]
+    assert not compared(capsys, a, b)["by_name"]["decode_tok_per_s"]["like"]
 
 
 def test_a_side_without_a_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
