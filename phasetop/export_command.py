@@ -32,10 +32,18 @@ def export(name: str, *, to: str | None, output: str | None, what: What = "token
         sys.stdout.flush()
         return EXIT_OK
     target = Path(output).expanduser()
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         if target.exists() and target.samefile(path):
             raise PhasetopError(f"{output} is the recording itself: it is not written over")
+        target = target.resolve()  # a link stays one
+        if target.exists() and not target.is_file():  # a FIFO or a device takes it; a folder says why not
+            with target.open("w", encoding="utf-8", errors="replace", newline="") as file:
+                file.writelines(pieces)
+            return EXIT_OK
+    except OSError as error:
+        raise PhasetopError(f"{output}: {(error.strerror or str(error)).lower()}") from None
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
         with partial.open("w", encoding="utf-8", errors="replace", newline="") as file:
             for piece in pieces:
                 file.write(piece)

@@ -15,6 +15,7 @@ from phasetop.export import Exported
 from phasetop.parts import next_part
 from phasetop.recording import GZIP_MAGIC, PART_PREFIX
 from phasetop.report import request_object, to_json
+from phasetop.session import Session
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -50,12 +51,27 @@ def _session(exported: Exported) -> dict[str, Any]:
 
 
 def _lines(exported: Exported) -> Iterator[bytes]:
-    """The recording's whole lines, without their ends; of further parts those behind their heads."""
+    """The recording's whole lines, without their ends; of further parts those behind their heads.
+
+    A file that only has the name of a further part, of another session, is none: `phasetop.recording.load` left it out.
+    """
     here = exported.path
     yield from _lines_of(here)
-    while (following := next_part(here)) is not None:
+    while (following := next_part(here)) is not None and _is_part(following, exported.session):
         here = following
         yield from islice(dropwhile(lambda line: not line.startswith(PART_PREFIX), _lines_of(here)), 1, None)
+
+
+def _is_part(path: Path, session: Session) -> bool:
+    """Whether a file's first line is of this session, and of a part that the lines before lead to."""
+    try:
+        hello = ev.decode_lean(next(_lines_of(path), b""))
+    except (ev.BadLine, OSError):
+        return False
+    known, newest = session.hello, session.goes_on
+    if not isinstance(hello, ev.Hello) or known is None or newest is None:
+        return False
+    return hello.session == known.session and hello.part <= newest.part
 
 
 def _lines_of(path: Path) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from phasetop.events import valid_text
 from phasetop.export import Exported
 from phasetop.metrics import measure
 from phasetop.session import CHANNELS, Run
@@ -32,7 +33,7 @@ def write(exported: Exported) -> Iterator[str]:
 
 
 def _events(exported: Exported) -> Iterator[dict[str, Any]]:
-    yield _named("process_name", exported.kept, _REQUESTS)
+    yield _named("process_name", valid_text(exported.kept), _REQUESTS)  # a file's name need not be text
     yield _named("process_name", "counters", _COUNTERS)
     for run in exported.runs:
         yield from _request(exported, run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from phasetop import places
 from phasetop.cli import main
-from phasetop.export import Exported, writer_of
+from phasetop.export import FORMATS, Exported, writer_of
 from phasetop.recording import load
 
 MS = 1_000_000
@@ -141,6 +142,33 @@ def test_ending_chooses_and_the_file_is_whole(recording: Path, tmp_path: Path, c
     assert "json, csv, md, html, perfetto" in capsys.readouterr().err
     assert main(["export", str(recording), "--to", "csv", "-o", str(tmp_path / "no" / "x.csv")]) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.phasetop", "x.csv"]
+
+
+def test_json_leaves_out_a_file_that_has_only_a_part_s_name(recording: Path) -> None:
+    stranger = [{**EVENTS[0], "session": "other", "part": 2}, {"k": "part", "t": 1, "part": 2}, *EVENTS[4:]]
+    lines = (json.dumps(event, separators=(",", ":")) for event in stranger)
+    recording.with_name("a.part2.phasetop").write_text("\n".join(lines) + "\n")
+    assert json.loads(text_of(recording, "json"))["events"] == EVENTS
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_whose_name_is_no_text(recording: Path, form: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    named = recording.rename(os.fsdecode(os.fsencode(recording.parent) + b"/\xff.phasetop"))
+    assert main(["export", str(named), "--to", form]) == 0
+
+
+def test_what_is_no_plain_file_is_written_to_not_replaced(recording: Path, tmp_path: Path) -> None:
+    (tmp_path / "real.csv").touch()
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    assert main(["export", str(recording), "-o", str(tmp_path / "link.csv")]) == 0
+    assert (tmp_path / "link.csv").is_symlink()
+    os.mkfifo(tmp_path / "fifo")
+    fd = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert main(["export", str(recording), "--to", "csv", "-o", str(tmp_path / "fifo")]) == 0
+        assert os.read(fd, 1 << 16).decode() == (tmp_path / "real.csv").read_text() == text_of(recording, "csv")
+    finally:
+        os.close(fd)
 
 
 def test_a_format_from_outside_the_tree(recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
