@@ -16,7 +16,7 @@ from phasetop.catalogue_index import Index
 from phasetop.faults import EXIT_FAILED, EXIT_OK, FormatError, PhasetopError, UsageError
 from phasetop.output import print_utf8, say, tell
 from phasetop.parts import part_name, split_stem, stem_of, suffixes_of
-from phasetop.sessions_list import Listed, listed, sessions
+from phasetop.sessions_list import Listed, listed, names_in_live_folder, sessions
 
 
 def list_sessions(as_json: str | None) -> int:
@@ -128,12 +128,13 @@ def remove(names: Sequence[str], *, yes: bool) -> int:
             return EXIT_FAILED
     for one in chosen:
         try:
-            for path in one.files:
+            left = names_in_live_folder(one.files)  # what is removed must not be there under another name
+            for path in (*one.files, *left):
                 path.unlink(missing_ok=True)
         except OSError as error:
             raise PhasetopError(f"cannot remove {one.name}: {(error.strerror or str(error)).lower()}") from None
-        if not one.kept:
-            _log_of(one.files[0]).unlink(missing_ok=True)
+        for path in left if one.kept else one.files[:1]:
+            _log_of(path).unlink(missing_ok=True)
         say(f"removed {one.name}")
     return EXIT_OK
 

@@ -150,6 +150,12 @@ def _listed(files: Sequence[Path], index: Index, bad: list[Unreadable], *, back:
     )
 
 
+def names_in_live_folder(files: Sequence[Path]) -> list[Path]:
+    """The names that files of kept sessions still have in the live folder: a killed run leaves them there."""
+    inodes = set(map(_inode, files))
+    return [path for each in places.live_files() for path in each if path not in files and _inode(path) in inodes]
+
+
 def _inode(path: Path) -> tuple[int, int]:
     try:
         state = os.stat(path)

@@ -145,6 +145,17 @@ def test_a_named_one_that_runs_stands_there_once(
     assert one.lifeline.kept.exists()
 
 
+def test_one_that_was_kept_and_killed_is_removed_under_both_names(state_home: Home) -> None:
+    path = write(state_home, "precious", bye=False)
+    live = state_home.state / "phasetop" / "live"
+    live.mkdir()
+    os.link(path, live / "0000cafe-1111.phasetop")
+    (live / "0000cafe-1111.log").touch()
+    assert main(["sessions", "rm", "precious", "--yes"]) == 0
+    assert not path.exists()
+    assert not list(live.iterdir())
+
+
 def test_totals(state_home: Home) -> None:
     write(state_home, "a", tokens=3)
     write(state_home, "b", tokens=5)
