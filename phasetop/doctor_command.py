@@ -85,7 +85,7 @@ def _wait(lifeline: Lifeline, op: str, command: int, interrupts: Interrupts) -> 
         if answer is not None:
             return None
         if interrupts.status is not None or interrupts.count:
-            return EXIT_INTERRUPTED
+            return EXIT_INTERRUPTED if interrupts.status is None else interrupts.status
         time.sleep(POLL_S)
     say("the collector did not answer" if not follower.ended else "the collector died")
     return EXIT_FAILED

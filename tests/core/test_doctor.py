@@ -7,20 +7,24 @@ import json
 import os
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phasetop import doctor_text
+from phasetop import doctor_command, doctor_text
 from phasetop import events as ev
 from phasetop.capabilities import STATES, Check, Metric
 from phasetop.cli import main
 from phasetop.doctor_report import Redactor, report
+from phasetop.headless import Interrupts
+from phasetop.session import Session
 from tests.core.test_capabilities import gpu, session
 
 if TYPE_CHECKING:
+    from phasetop.lifeline import Lifeline
     from tests.conftest import Home
 
 SECRET = "sk-very-secret-0123456789"
@@ -93,6 +97,15 @@ def test_a_state_folder_that_cannot_be_written(
     assert disk["state"] == "broken"
     assert "not recorded" in disk["text"]
     assert "XDG_STATE_HOME" in disk["todo"]
+
+
+@pytest.mark.parametrize(("count", "status", "ends"), [(1, None, 130), (0, 143, 143), (0, 129, 129)])
+def test_a_signal_has_its_own_status(count: int, status: int | None, ends: int) -> None:
+    interrupts = Interrupts()
+    interrupts.count, interrupts.status = count, status
+    follower = SimpleNamespace(ended=False, poll=lambda: False, session=Session())
+    lifeline = cast("Lifeline", SimpleNamespace(follower=follower))
+    assert doctor_command._wait(lifeline, "discover", 1, interrupts) == ends
 
 
 def test_the_report_names_nobody(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
