@@ -93,16 +93,16 @@ def read_size_or_time(what: str, text: str) -> tuple[int | None, int | None]:
         raise UsageError(f"{what} {text[:40]}: such as 100MB, 1GiB, 30min or 1h") from None
 
 
-def read_share(what: str, text: str) -> float:
-    """A share of a peak: ``0.7`` or ``70%``.
+def read_share(what: str, text: str, *, of: str = "a share of the peak", such_as: str = "0.7 or 70%") -> float:
+    """A share: ``0.7`` or ``70%``.
 
     Raises:
-        UsageError: it is none above 0 and up to 1; the text names ``what``, the option.
+        UsageError: it is none above 0 and up to 1; the text names ``what``, the option, and says what the share is ``of``.
     """
     found = re.fullmatch(r"\s*(\d{1,3}(?:\.\d{1,9})?)\s*(%?)\s*", text)
     value = float(found[1]) / (100 if found[2] else 1) if found is not None else 0.0
     if not 0 < value <= 1:
-        raise UsageError(f"{what} {text[:40]}: a share of the peak above 0 and up to 1, such as 0.7 or 70%")
+        raise UsageError(f"{what} {text[:40]}: {of} above 0 and up to 1, such as {such_as}")
     return value
 
 

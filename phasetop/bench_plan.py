@@ -180,7 +180,7 @@ def _precision(text: str | None, repeats: int) -> float | None:
         return PRECISION if repeats > 1 else None
     if text.strip().lower() in ("none", "off", "0", "0%"):
         return None
-    return read_share("--precision", text)
+    return read_share("--precision", text, of="half of the interval over the mean", such_as="0.05 or 5%")
 
 
 def read_time(what: str, text: str) -> float:

@@ -32,7 +32,9 @@ def run(first: Sequence[str], second: Sequence[str], *, as_json: str | None, fai
     """
     if not first or not second:
         raise UsageError("two recordings: phasetop compare A B; several a side: phasetop compare A1 A2 A3 -- B1 B2 B3")
-    limit = read_share("--fail-if-worse", fail_if_worse) if fail_if_worse is not None else None
+    limit = None
+    if fail_if_worse is not None:
+        limit = read_share("--fail-if-worse", fail_if_worse, of="a share of A's figure", such_as="0.05 or 5%")
     found = compare(*(side_of(_opened(names)) for names in (first, second)))
     if as_json is not None:
         print_utf8(to_json(comparison_object(found), compact=as_json == "compact"))

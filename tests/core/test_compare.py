@@ -97,6 +97,8 @@ def test_worse_beyond_the_noise_fails(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "decode_tok_per_s is worse by at least 7." in capsys.readouterr().err
     assert main(["compare", a, b, "--fail-if-worse", "10%"]) == 0
     assert main(["compare", b, a, "--fail-if-worse", "5%"]) == 0
+    assert main(["compare", a, b, "--fail-if-worse", "5"]) == 2
+    assert "a share of A's figure" in capsys.readouterr().err
 
 
 def test_several_files_a_side_and_warm_ups_and_failures_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
