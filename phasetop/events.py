@@ -512,9 +512,15 @@ def shown(text: Text | None) -> str:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a line; docs/events.schema.json is this."""
+    from inspect import cleandoc
+
+    schema = msgspec.json.schema(AnyEvent)
+    for kind in schema["$defs"].values():  # later Pythons and msgspecs take the indentation out themselves
+        if "description" in kind:
+            kind["description"] = cleandoc(kind["description"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"A line of a phasetop session, format {FORMAT}",
         "description": "One JSON object a line, told apart by k. Readers ignore keys and kinds that are not here.",
-        **msgspec.json.schema(AnyEvent),
+        **schema,
     }

@@ -74,7 +74,10 @@ def examples(command: click.Command) -> list[str]:
 def section(name: str, command: click.Command) -> str:
     """One command as Markdown."""
     text = inspect.cleandoc(command.help or "").replace("\b\n", "")
-    usage = " ".join([name, *command.collect_usage_pieces(click.Context(command, info_name=name))])
+    pieces = command.collect_usage_pieces(click.Context(command, info_name=name))
+    if isinstance(command, click.Group):  # clicks differ in this one
+        pieces = ["[OPTIONS]", "[COMMAND]", "[ARGS]..."]
+    usage = " ".join([name, *pieces])
     parts = [f"## `{name}`", text, f"    {usage}"]
     if lines := examples(command):
         parts.append("```sh\n" + "\n".join(lines) + "\n```")

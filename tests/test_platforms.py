@@ -46,6 +46,7 @@ for owner, lacking in names.items():
     for name in lacking.split():
         if hasattr(sys.modules[owner], name):
             delattr(sys.modules[owner], name)
+importlib.import_module("shutil").which = lambda *a, **k: None  # from 3.12 on it asks Windows itself
 sys.platform = platform  # os.name stays: pathlib would make paths of another system
 """
 IMPORTS = """
