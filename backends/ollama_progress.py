@@ -33,7 +33,7 @@ class Progress:
         self.total: int | None = None
         self._newest: RunnerSlot | None = None
         self._computed: int | None = None  # by the whole prefill
-        self._told: tuple[int, int] | None = None
+        self._told: tuple[int | None, int] | None = None
         self._begun_s = 0.0
         self._slot_s = 0.0
 
@@ -41,6 +41,11 @@ class Progress:
     def seen(self) -> bool:
         """Whether the slot was ever seen at work on this request."""
         return self._newest is not None
+
+    @property
+    def certain(self) -> bool:
+        """Whether the newest look tells the cached part."""
+        return self._newest is not None and is_certain(self._newest)
 
     def saw(self, slot: RunnerSlot, t0: int, *, total_comes: Callable[[], bool]) -> None:
         """Take one poll, begun at ``t0``; ``total_comes``: whether somebody still counts the prompt's tokens."""
@@ -52,7 +57,9 @@ class Progress:
             if self.ctx is not None:
                 applied["context"] = self.ctx
             scene.applied(applied)
-            scene.emit(ev.Prompt(t=scene.now(), r=scene.r, cached=slot.cached))
+        cached = slot.cached if is_certain(slot) else None
+        if cached is not None and not self.certain:
+            scene.emit(ev.Prompt(t=scene.now(), r=scene.r, cached=cached))
         self._newest = slot
         exact = exact_total(slot, self._batch)
         if exact is not None:
@@ -60,11 +67,11 @@ class Progress:
         done = slot.cached + slot.computed
         if slot.decoded:
             self._computed = slot.computed
-        elif self._told != (slot.cached, done) and (
+        elif self._told != (cached, done) and (
             self.total is not None or not total_comes() or now_s - self._begun_s > HOLD_S
         ):
-            self._told = slot.cached, done
-            scene.emit(ev.Prog(t=scene.now(), r=scene.r, total=self.total, cached=slot.cached, done=done, source="slots"))
+            self._told = cached, done
+            scene.emit(ev.Prog(t=scene.now(), r=scene.r, total=self.total, cached=cached, done=done, source="slots"))
         if now_s - self._slot_s >= _SLOT_EVERY_S:
             self._slot_s = now_s
             cells = slot.held if slot.decoded else done  # in a prefill it counts the batch under way, too
@@ -75,7 +82,7 @@ class Progress:
                     r=scene.r,
                     past=cells,
                     done=done,
-                    cached=slot.cached,
+                    cached=cached,
                     gen=slot.decoded or None,
                     ctx=slot.ctx,
                 )
@@ -84,9 +91,14 @@ class Progress:
     def complete(self, timings: ev.Timings) -> ev.Timings:
         """Ollama's final figures with the cached part, which its runner alone tells; unchanged where the two don't agree."""
         slot, prompt = self._newest, timings.total_n
-        if slot is None or prompt is None or slot.cached > prompt:
+        if slot is None or prompt is None or not is_certain(slot) or slot.cached > prompt:
             return timings
         whole = self.total if self._computed is None else slot.cached + self._computed
         if whole != prompt:
             return timings
         return msgspec.structs.replace(timings, cached_n=slot.cached, prompt_n=prompt - slot.cached)
+
+
+def is_certain(slot: RunnerSlot) -> bool:
+    """Whether a slot tells how much was cached: one that has only just begun says 0 of everything, until it has looked."""
+    return slot.cached > 0 or slot.computed > 0 or slot.decoded > 0

@@ -188,7 +188,7 @@ def test_a_recorded_prefill_becomes_progress() -> None:
     first, second = ([event for event in events if isinstance(event, ev.Prog)] for events in told.values())
     assert [event.done for event in first] == [0, 1024, 2048, 3072]
     assert {event.total for event in first} == {3172}
-    assert {event.cached for event in first} == {0}
+    assert [event.cached for event in first] == [None, 0, 0, 0]  # while its first batch runs nobody can tell yet
     assert second[0].done == second[0].cached == 3251
     assert {event.total for event in second} == {4250}
     final = head["final_turn2"]
@@ -249,6 +249,20 @@ def test_a_prefill_that_was_seen_to_begin_counts_where_its_total_fits() -> None:
     progress.saw(slot(held=60, cached=10), 0, total_comes=lambda: False)  # the last batch: 60 in all
     assert progress.complete(ev.Timings(t=0, r=0, total_n=60)).cached_n == 10
     assert progress.complete(ev.Timings(t=0, r=0, total_n=61)).cached_n is None
+
+
+def test_a_slot_that_has_only_begun_does_not_say_that_nothing_was_cached() -> None:
+    """Seen once, before the runner had looked into its cache: all zero, and the prompt's length is known from elsewhere."""
+    stage = Stage()
+    progress = Progress(stage, 512)
+    progress.total = 17
+    progress.saw(slot(held=17), 0, total_comes=lambda: False)
+    assert progress.complete(ev.Timings(t=0, r=0, total_n=17)).cached_n is None
+    assert [event.cached for event in stage.events if isinstance(event, (ev.Prog, ev.Slot))] == [None, None]
+    progress.saw(slot(held=17, cached=16), 0, total_comes=lambda: False)
+    progress.saw(slot(held=18, cached=16, computed=1, decoded=1), 0, total_comes=lambda: False)
+    assert progress.complete(ev.Timings(t=0, r=0, total_n=17)).cached_n == 16
+    assert [event.cached for event in stage.events if isinstance(event, ev.Prompt)] == [16]
 
 
 def test_progress_waits_for_its_total() -> None:
