@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from phasetop.faults import UsageError
+from phasetop.parts import split_stem, stem_of
 
 RESERVED: Final = frozenset(("model", "messages", "prompt", "tools", "stream", "stream_options", "n", "return_progress",
                              "timings_per_token"))  # fmt: skip
@@ -70,3 +71,5 @@ def check_record(value: str) -> None:
         raise UsageError(f"--record={value}: a name, or a file's path")
     if value.startswith("@"):
         raise UsageError(f"--record={value}: names that begin with @ mean recordings by age")
+    if split_stem(stem_of(Path(value).name))[1] != 1:  # the files beside it would be taken for its other parts
+        raise UsageError(f"--record={value}: a name that ends so belongs to a part of a session")

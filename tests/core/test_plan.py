@@ -185,6 +185,9 @@ def test_record_takes_a_name_or_a_path() -> None:
     assert (read(record="").record, read(record="").keep_as) == (None, "")
     assert read(record="morning").keep_as == "morning"
     assert read(record="./a.phasetop").record == Path("a.phasetop")
+    for part in ("a.part2", "./a.part2.phasetop.gz"):  # beside a.phasetop it would be taken for a part of that session
+        with pytest.raises(UsageError, match="belongs to a part"):
+            read(record=part)
 
 
 def test_what_the_start_screen_begins_has_the_settings_of_run() -> None:
