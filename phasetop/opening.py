@@ -22,13 +22,23 @@ def open_recording(name: str) -> tuple[Session, Path]:
     """
     try:
         path = places.find_recording(name)
-        session = load(path)
     except FileNotFoundError as error:
         raise UsageError(str(error)) from None
+    return open_file(path, name), path
+
+
+def open_file(path: Path, name: str) -> Session:
+    """The session of a file, as `open_recording` has it; ``name``: what errors call it.
+
+    Raises:
+        PhasetopError: it is no session, or cannot be read.
+    """
+    try:
+        session = load(path)
     except FormatError as error:
         raise PhasetopError(f"{name}: {error}") from None
     except OSError as error:
         raise PhasetopError(f"{name}: {(error.strerror or str(error)).lower()}") from None
     if session.bye is None and not places.is_live(last_part(path)):
         settle(session, session.last_t, why_it_ended(session))
-    return session, path
+    return session

@@ -7,17 +7,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from phasetop import places, priority
-from phasetop.faults import PhasetopError
+from phasetop import priority
 from phasetop.keeper import Keeper
 from phasetop.lifeline import Lifeline, Start
 from phasetop.live import LiveSource, Recorded, Watched
 from phasetop.nearby import LiveSession, Recording, live_sessions, recordings
 from phasetop.offers import Looked, Offer, looked_at, offers
-from phasetop.parts import last_part
+from phasetop.opening import open_file
 from phasetop.plan import Planned
 from phasetop.priority import step_back
-from phasetop.recording import load, settle, why_it_ended
 from phasetop.session import Session
 
 _FOLDERS_S: Final = 2.0
@@ -130,13 +128,7 @@ class Starter:
         assert offer.path is not None
         if offer.kind == "live":
             return Begun(Watched(offer.path), None, offer.path.stem[:8], False)
-        try:
-            session = load(offer.path)
-        except OSError as error:
-            raise PhasetopError(f"{offer.name}: {(error.strerror or str(error)).lower()}") from None
-        if session.bye is None and not places.is_live(last_part(offer.path)):
-            settle(session, session.last_t, why_it_ended(session))
-        return Begun(Recorded(session, offer.path), None, offer.path.name, False)
+        return Begun(Recorded(open_file(offer.path, offer.name), offer.path), None, offer.path.name, False)
 
     def close(self) -> None:
         """Part from the collectors; never hangs."""
