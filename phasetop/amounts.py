@@ -93,6 +93,26 @@ def read_size_or_time(what: str, text: str) -> tuple[int | None, int | None]:
         raise UsageError(f"{what} {text[:40]}: such as 100MB, 1GiB, 30min or 1h") from None
 
 
+def read_count(what: str, text: str, *, least: int = 0, most: int = 100_000_000) -> int:
+    """A whole number, mostly of tokens; ``8k`` is 8,192.
+
+    Raises:
+        UsageError: it is none, or not from ``least`` to ``most``; the text names ``what``, the option.
+    """
+    found = re.fullmatch(r"(\d{1,9})(k?)", text.strip(), re.IGNORECASE | re.ASCII)
+    value = int(found[1]) * (1024 if found[2] else 1) if found is not None else None
+    if value is None or value > most:
+        raise UsageError(f"{what} {text[:40]}: a whole number up to {most:,}, such as 512 or 8k")
+    if value < least:
+        raise UsageError(f"{what} {text[:40]}: at least {least:,}")
+    return value
+
+
+def read_some(what: str, text: str) -> int:
+    """As `read_count`, 1 at least."""
+    return read_count(what, text, least=1)
+
+
 def read_share(what: str, text: str, *, of: str = "a share of the peak", such_as: str = "0.7 or 70%") -> float:
     """A share: ``0.7`` or ``70%``.
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phasetop.amounts import read_share, several
+from phasetop.amounts import read_count, read_share, read_some, several
 from phasetop.faults import UsageError
 
 WORDS: Final = (20, 400, 1600)
@@ -137,16 +137,16 @@ def read_plan(given: Mapping[str, Any]) -> BenchPlan:
     output = int(given.get("output_tokens") or OUTPUT_TOKENS)
     if output < 2:
         raise UsageError(f"--output-tokens {output}: at least 2, for a decode rate")
-    depths = several("--depth", given.get("depth") or "0", _tokens)
-    parallel = several("--parallel", given.get("parallel") or "1", _some)
+    depths = several("--depth", given.get("depth") or "0", read_count)
+    parallel = several("--parallel", given.get("parallel") or "1", read_some)
     if max(parallel) > 64:
         raise UsageError(f"--parallel {max(parallel)}: at most 64")
     if tokens is not None:
-        lengths = [Cell(tokens=n, output=output) for n in several("--prompt-tokens", tokens, _some)]
+        lengths = [Cell(tokens=n, output=output) for n in several("--prompt-tokens", tokens, read_some)]
         if min(cell.length for cell in lengths) < LEAST_TOKENS:
             raise UsageError(f"--prompt-tokens: at least {LEAST_TOKENS}")
     else:
-        asked = several("--prompt-words", words, _some) if words is not None else WORDS
+        asked = several("--prompt-words", words, read_some) if words is not None else WORDS
         lengths = [Cell(words=n, output=output) for n in asked]
     cells = [
         replace(length, depth=depth, parallel=at_once)
@@ -210,7 +210,7 @@ def read_sweep(text: str) -> Sweep:
         raise UsageError(f"--sweep {text[:40]}: NAME=VALUE,… with one of {', '.join(SWEPT)}")
     values: list[int | str]
     if SWEPT[name] is int:
-        values = list(several("--sweep", rest, _some if name != "gpu_layers" else _tokens))
+        values = list(several("--sweep", rest, read_some if name != "gpu_layers" else read_count))
     else:
         values = list(several("--sweep", rest, lambda _, word: word.strip().lower()))
     if len(values) < 2:
@@ -218,23 +218,6 @@ def read_sweep(text: str) -> Sweep:
     if len(values) > 16:
         raise UsageError(f"--sweep: {len(values)} values are too many: at most 16, each is an engine of its own")
     return Sweep(name, tuple(values))
-
-
-def _tokens(what: str, text: str) -> int:
-    """A whole number; ``8k`` is 8,192, as in `predict`."""
-    word = text.strip().lower()
-    thousands = word.endswith("k")
-    digits = word[:-1] if thousands else word
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 7):
-        raise UsageError(f"{what} {text[:40]}: whole numbers, such as 128,512 or 4k")
-    return int(digits) * (1024 if thousands else 1)
-
-
-def _some(what: str, text: str) -> int:
-    value = _tokens(what, text)
-    if value < 1:
-        raise UsageError(f"{what} {text[:40]}: at least 1")
-    return value
 
 
 def order(cells: Sequence[Cell], lanes: int, seed: int, number: int) -> Iterator[tuple[int, Cell]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from phasetop import bandwidth_file, peaks
-from phasetop.amounts import read_bandwidth, read_flops, read_parameters, read_share, several
+from phasetop.amounts import read_bandwidth, read_count, read_flops, read_parameters, read_share, read_some, several
 from phasetop.faults import EXIT_OK, UsageError
 from phasetop.output import print_utf8
 from phasetop.predict_report import Scenario, predict_object, study, table
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from phasetop.model_metadata import Metadata
 
 MAX_ROWS: Final = 400
-MAX_TOKENS: Final = 100_000_000
 THIS: Final = ("this", "cpu", "here")
 """Names of this machine's own CPU."""
 _BATCHES: Final = (1, 4, 16, 64)
@@ -97,9 +96,9 @@ def predict(
     for option, kind in (("-ctk", cache_type_k), ("-ctv", cache_type_v)):
         if kind is not None and kind not in CACHE_TYPES:
             raise UsageError(f"{option} {kind[:40]}: one of {', '.join(CACHE_TYPES)}")
-    prompts, outputs = several("-P", prompt, _tokens), several("-G", output, _tokens)
-    contexts: Sequence[int | None] = several("--context", context, _tokens) if context is not None else [None]
-    batches = several("--batch", batch, _some)
+    prompts, outputs = several("-P", prompt, read_count), several("-G", output, read_count)
+    contexts: Sequence[int | None] = several("--context", context, read_count) if context is not None else [None]
+    batches = several("--batch", batch, read_some)
     if (context is not None and metadata is None) and kv_bytes_per_token is None:
         raise UsageError("--context needs to know the cache: give a model, or --kv-bytes-per-token N")
     first = Scenario(
@@ -221,20 +220,3 @@ def _list_gpus(as_json: str | None) -> int:
     data = msgspec.json.encode({"gpus": rows})
     print_utf8((data if as_json == "compact" else msgspec.json.format(data, indent=2)).decode())
     return EXIT_OK
-
-
-def _tokens(what: str, text: str) -> int:
-    """A number of tokens, 0 and up; ``8k`` is 8,192."""
-    word = text.strip().lower()
-    thousands = word.endswith("k")
-    digits = word[:-1] if thousands else word
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 9) or int(digits) > MAX_TOKENS:
-        raise UsageError(f"{what} {text[:40]}: a number of tokens, such as 512 or 8k")
-    return int(digits) * (1024 if thousands else 1)
-
-
-def _some(what: str, text: str) -> int:
-    value = _tokens(what, text)
-    if value < 1:
-        raise UsageError(f"{what} {text[:40]}: at least 1")
-    return value
