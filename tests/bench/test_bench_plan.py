@@ -42,7 +42,7 @@ def test_times(text: str, seconds: float) -> None:
     [
         ({"prompt_words": "20", "prompt_tokens": "20"}, "exclude"),
         ({"prompt_tokens": "3"}, "at least 4"),
-        ({"prompt_tokens": "many"}, "whole numbers"),
+        ({"prompt_tokens": "many"}, "a whole number"),
         ({"prompt_words": ""}, "at least one"),
         ({"output_tokens": 1}, "at least 2"),
         ({"parallel": "0"}, "at least 1"),
