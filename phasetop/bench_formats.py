@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from phasetop.bench_points import Point
-from phasetop.bench_stats import Figure
+from phasetop.bench_stats import Figure, rounded
 from phasetop.export.as_csv import table
 from phasetop.visible import harmless
 
@@ -42,13 +42,9 @@ def _csv_row(told: Mapping[str, Any], point: Point, swept: Sequence[str]) -> lis
     for _, read in _FIGURES:
         figure = read(point)
         low, high = figure.ci95 or (None, None)
-        row += [_short(value) for value in (figure.mean, figure.sd, low, high)]
+        row += [rounded(value) for value in (figure.mean, figure.sd, low, high)]
     shares = [None if figure.mean is None else 100 * figure.mean for figure in (point.mbu, point.mfu)]
-    return row + [_short(value) for value in (*shares, point.predicted_decode_per_s, point.predicted_prefill_s)]
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.7g}")
+    return row + [rounded(value) for value in (*shares, point.predicted_decode_per_s, point.predicted_prefill_s)]
 
 
 def md_lines(told: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]:
@@ -128,7 +124,7 @@ def _params(value: int | None) -> str:
 
 
 def benchstat_lines(told: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]:
-    """Go's benchmark format, a line a repeat: ``Benchmark…/prompt=512/depth=0 1 6.61e+06 ns/token …``."""
+    """Go's benchmark format, a line a repeat: ``Benchmark…/prompt=512/depth=0 1 151.35 decode-tok/s …``."""
     host, server, model = told["host"], told["server"], told["model"]
     yield f"pkg: phasetop/{_word(server.get('kind') or 'server')}"
     if host.get("cpu"):

@@ -10,11 +10,10 @@ from phasetop.bench_notices import Notice
 from phasetop.bench_plan import BenchPlan
 from phasetop.bench_points import Point, ttft_line
 from phasetop.bench_runner import Bench
-from phasetop.bench_stats import Figure
+from phasetop.bench_stats import Figure, rounded
 from phasetop.report import request_object
 
 _NOT_TOLD: Final = "the server does not tell"
-_FIGURES: Final = ("prefill_tok_per_s", "decode_tok_per_s", "ttft_s", "mbu_percent", "mfu_percent")
 _BY_NATURE: Final = frozenset(("session", "file", "cpu_quota_cores"))
 _FROM_RUN: Final = {
     "points.prefill_tok_per_s": "rates.prefill_tok_per_s",
@@ -51,8 +50,8 @@ def bench_object(bench: Bench, points: Sequence[Point], notices: Sequence[Notice
         "plan": _plan(bench, plan),
         "points": [_point(point) for point in points],
         "fit": {
-            "ttft_s_per_token": None if line is None else float(f"{line.slope:.7g}"),
-            "ttft_intercept_s": None if line is None else float(f"{line.intercept:.7g}"),
+            "ttft_s_per_token": None if line is None else rounded(line.slope),
+            "ttft_intercept_s": None if line is None else rounded(line.intercept),
             "r2": None if line is None or line.r2 is None else round(line.r2, 6),
         },
         "predicted": {
@@ -138,10 +137,9 @@ def _point(point: Point) -> dict[str, Any]:
 
 
 def _predicted(point: Point) -> dict[str, float | None]:
-    decode, prefill = point.predicted_decode_per_s, point.predicted_prefill_s
     return {
-        "decode_tok_per_s": None if decode is None else float(f"{decode:.7g}"),
-        "prefill_s": None if prefill is None else float(f"{prefill:.7g}"),
+        "decode_tok_per_s": rounded(point.predicted_decode_per_s),
+        "prefill_s": rounded(point.predicted_prefill_s),
     }
 
 

@@ -45,14 +45,15 @@ class Figure(Struct, frozen=True):
         """As ``bench --json`` has it."""
         bounds = self.ci95
         return {
-            "mean": _rounded(self.mean),
-            "sd": _rounded(self.sd),
-            "ci95": None if bounds is None else [_rounded(bound) for bound in bounds],
-            "values": [_rounded(value) for value in self.values],
+            "mean": rounded(self.mean),
+            "sd": rounded(self.sd),
+            "ci95": None if bounds is None else [rounded(bound) for bound in bounds],
+            "values": [rounded(value) for value in self.values],
         }
 
 
-def _rounded(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
+    """A figure as it is printed: seven significant digits, whatever the format."""
     return None if value is None else float(f"{value:.7g}")
 
 

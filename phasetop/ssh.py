@@ -18,8 +18,6 @@ from phasetop.visible import harmless
 
 ALIVE_S: Final = 5
 """The far machine is asked so often whether it is there; three questions without an answer end the link."""
-LOST_S: Final = 3 * ALIVE_S
-"""A link that was cut without a word is known to be lost after this time."""
 CONNECT_S: Final = 15
 OPTIONS: Final = (
     *("-o", "BatchMode=yes"),  # no questions: not for passwords, nor for the keys of unknown hosts

@@ -46,6 +46,11 @@ _ONE_LINE: Final = _marks()
 _LINES: Final = {code: mark for code, mark in _ONE_LINE.items() if code not in (0x09, 0x0A)}
 
 
+def clean(text: str) -> str:
+    """A text from elsewhere on one line, its blanks single, and harmless."""
+    return harmless(" ".join(text.split()), newlines=False)
+
+
 def harmless(text: str, *, newlines: bool = True) -> str:
     """``text`` as it may be written to a terminal; ``newlines``: newline and tab stay (carriage return never does)."""
     if text.isascii() and text.isprintable():

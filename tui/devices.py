@@ -16,7 +16,7 @@ from phasetop.machine import Machine, gpus_of, machine_of
 from phasetop.session import Samples, Session
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.machine import STALE_NS, Worked, read
-from phasetop.visible import harmless
+from phasetop.visible import clean
 
 SLOW_NS: Final = 2 * STALE_NS
 """Temperature and memory are sampled seldom: older than this they are stale."""
@@ -74,11 +74,6 @@ def short_name(name: str | None) -> str:
         return part[1]
     text = _SIZES.sub("", _BRANDS.sub("", text)).strip(" -")
     return text or "GPU"
-
-
-def clean(text: str) -> str:
-    """A driver's text on one line, harmless."""
-    return harmless(" ".join(text.split()), newlines=False)
 
 
 def _numbered(name: str, gpu: ev.Device, i: int) -> str:

@@ -13,7 +13,7 @@ from phasetop.tui.cells import Part
 from phasetop.tui.frame import Frame
 from phasetop.tui.layout import Pane
 from phasetop.tui.tokenfacts import token_lines
-from phasetop.visible import harmless
+from phasetop.visible import clean
 
 Line = tuple[Part, ...]
 Row = tuple[str, str, str, str, str]
@@ -98,11 +98,6 @@ def under(reasons: Mapping[str, str], path: str) -> str | None:
             return reasons[path]
         path = path.rpartition(".")[0]
     return None
-
-
-def clean(text: str) -> str:
-    """A text from elsewhere, on one line and harmless."""
-    return harmless(" ".join(text.split()), newlines=False)
 
 
 def _median(measures: Measures) -> float | None:

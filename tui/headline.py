@@ -19,7 +19,7 @@ from phasetop.tui.kvgauge import about
 from phasetop.tui.layout import Layout
 from phasetop.tui.theme import Role
 from phasetop.tui.wrap import text_width
-from phasetop.visible import harmless
+from phasetop.visible import clean
 
 CHIP: Final[dict[State, tuple[str, Role]]] = {
     "starting": ("START", "queue"),
@@ -84,7 +84,7 @@ def words_of(frame: Frame) -> Words:
         case "failed":
             text = measures.finish.text or _unsaid(measures.finish)
             status = f" (HTTP {measures.finish.status})" if measures.finish.status else ""
-            return Words("", _tokens(tokens.output) if tokens.output else "", _one_line(text) + status, _what_to_do(frame))
+            return Words("", _tokens(tokens.output) if tokens.output else "", clean(text) + status, _what_to_do(frame))
         case _:
             made = _tokens(tokens.output) if tokens.output else ""
             number = "" if rates.decode_per_s is None else rate(rates.decode_per_s)
@@ -110,14 +110,14 @@ def _judged(frame: Frame, facts: Words) -> Words:
     """The verdict in the place of plain facts, where there is one."""
     if frame.verdict is None:
         return facts
-    return replace(facts, limit=_one_line(frame.verdict.limit), why=_one_line(frame.verdict.text))
+    return replace(facts, limit=clean(frame.verdict.limit), why=clean(frame.verdict.text))
 
 
 def _without_request(frame: Frame) -> Words:
     match frame.state:
         case "failed":
             return Words(
-                "", "", _one_line(frame.error or "nothing can be asked"), "q quits; phasetop doctor says what is reachable"
+                "", "", clean(frame.error or "nothing can be asked"), "q quits; phasetop doctor says what is reachable"
             )
         case "load" if frame.task is not None:
             return _task(frame.task)
@@ -132,10 +132,10 @@ def _without_request(frame: Frame) -> Words:
 def _task(task: ev.Task) -> Words:
     """What is fetched or made ready, and how far it is."""
     if task.done is None:
-        return Words("", "", _one_line(task.title or "getting ready"), "How much there is to do is not told.")
+        return Words("", "", clean(task.title or "getting ready"), "How much there is to do is not told.")
     done, total = _amount(task.done, task.unit), None if task.total is None else _amount(task.total, task.unit)
     why = f"{done} so far" if total is None else f"{done} of {total}"
-    return Words("", "", _one_line(task.title or "getting ready"), why + ".")
+    return Words("", "", clean(task.title or "getting ready"), why + ".")
 
 
 def _amount(value: float, unit: str | None) -> str:
@@ -180,7 +180,7 @@ def _ending(frame: Frame) -> str:
     measures = frame.measures
     assert measures is not None
     finish = measures.finish
-    verdict = _one_line(frame.verdict.text) if frame.verdict is not None else ""
+    verdict = clean(frame.verdict.text) if frame.verdict is not None else ""
     match finish.reason, finish.detail:
         case "length", "context":
             ended = "The context is full."
@@ -230,10 +230,6 @@ def _machine_sentence(frame: Frame) -> str:
 
 def _tokens(n: int) -> str:
     return f"{count(n)} token{'s' if n != 1 else ''}"
-
-
-def _one_line(text: str) -> str:
-    return harmless(" ".join(text.split()), newlines=False)
 
 
 def shorten(sentence: str, width: int) -> str:

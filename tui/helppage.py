@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from phasetop.tui.cells import Area, Part, fit
+from phasetop.tui.explain import under
 from phasetop.tui.footer import situation
 from phasetop.tui.frame import Frame
 from phasetop.tui.keys import TABLE, Key, When
@@ -101,19 +101,10 @@ def figure_lines(frame: Frame) -> list[Line]:
         ((f"{'times':<12}", "soft"), (f"ours: when the bytes of each token reached {where}", "faint")),
     ]
     for path, name in _EXPLAINED:
-        why = _under(measures.unknown, path)
-        source = _under(measures.sources, path)
+        why = under(measures.unknown, path)
+        source = under(measures.sources, path)
         if why is not None:
             lines.append(((f"{name:<12}", "soft"), ("— ", "ink"), (harmless(why, newlines=False), "faint")))
         elif source is not None:
             lines.append(((f"{name:<12}", "soft"), (harmless(source, newlines=False), "faint")))
     return lines
-
-
-def _under(reasons: Mapping[str, str], path: str) -> str | None:
-    """What is said of a path, or of a prefix of it."""
-    while path:
-        if path in reasons:
-            return reasons[path]
-        path = path.rpartition(".")[0]
-    return None

@@ -68,9 +68,6 @@ def full_in(frame: Frame) -> tuple[Part, ...]:
     return (("full in ", "soft"), (about(left), "ink", "b") if left < SOON_S else (about(left), "soft"))
 
 
-_PLAIN: Final = {"kv": "all", "base": "all", "attn": "all"}
-
-
 def _cells(caches: tuple[CacheUse, ...]) -> list[CacheUse]:
     """The caches that have cells, where there are several: each gets a bar."""
     shown = [cache for cache in caches if cache.name != "state" and cache.used_cells is not None]

@@ -11,7 +11,7 @@ from phasetop.faults import PhasetopError
 from phasetop.session import Session
 from phasetop.tasks import unended
 from phasetop.tui.asking import Asking
-from phasetop.tui.explain import clean
+from phasetop.visible import clean
 
 NOT_INSTALLED: Final = "not-installed"
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from phasetop.figures import UNKNOWN, milliseconds
 from phasetop.tui.cells import Area, Part, fit
-from phasetop.tui.explain import clean
 from phasetop.tui.frame import Frame
 from phasetop.tui.wrap import text_width
+from phasetop.visible import clean
 
 ROWS: Final = 3
 PATH: Final = "roofline.weights_s_per_token"

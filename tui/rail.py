@@ -10,10 +10,10 @@ from phasetop.figures import UNKNOWN, count, milliseconds, rate, seconds
 from phasetop.pace import GAP_LIMITS, USUAL
 from phasetop.tui import devices, kvgauge, onetoken
 from phasetop.tui.cells import Area, fit
-from phasetop.tui.explain import clean
 from phasetop.tui.frame import Frame
 from phasetop.tui.layout import rail_rows
 from phasetop.tui.theme import GAP_ROLES
+from phasetop.visible import clean
 
 BY_GAP: Final = 8
 """Rows of time by gap."""

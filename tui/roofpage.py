@@ -19,12 +19,12 @@ from phasetop.roofline import Bound, Pass
 from phasetop.session import Session
 from phasetop.tui import onetoken, roofplot
 from phasetop.tui.cells import Area, Share, fit
-from phasetop.tui.explain import clean
 from phasetop.tui.frame import Frame
 from phasetop.tui.kvgauge import about
 from phasetop.tui.roofplot import PREDICTED, Point, Roof, roof_of
 from phasetop.tui.view import Sliders
 from phasetop.tui.wrap import text_width
+from phasetop.visible import clean
 from phasetop.what_if import Answer, Own, answer, bits_of, own_of
 
 TITLE: Final = "roofline"

@@ -12,9 +12,9 @@ from msgspec import Struct
 from phasetop.metrics import Measures
 from phasetop.tui import onetoken
 from phasetop.tui.cells import BRAILLE, DOTS, Area
-from phasetop.tui.explain import clean
 from phasetop.tui.theme import Accent
 from phasetop.tui.wrap import text_width
+from phasetop.visible import clean
 
 DECADES: Final = (1.0, 1e4)
 """The FLOPs a byte that are always shown; more where a point lies beyond."""
