@@ -11,7 +11,7 @@ from phasetop import places
 from phasetop.export import Exported, What, writer_of
 from phasetop.faults import EXIT_OK, PhasetopError, UsageError
 from phasetop.opening import open_recording
-from phasetop.output import say
+from phasetop.output import for_stdout, say
 
 
 def export(name: str, *, to: str | None, output: str | None, what: What = "tokens") -> int:
@@ -28,7 +28,7 @@ def export(name: str, *, to: str | None, output: str | None, what: What = "token
     pieces = write(exported)
     if output is None or output == "-":
         for piece in pieces:
-            sys.stdout.buffer.write(piece.encode("utf-8", "replace"))
+            sys.stdout.buffer.write(for_stdout(piece))
         sys.stdout.flush()
         return EXIT_OK
     target = Path(output).expanduser()

@@ -10,20 +10,25 @@ from phasetop.visible import harmless
 
 
 def print_utf8(text: str) -> None:
-    """Text and a newline on stdout, UTF-8 whatever the locale says.
+    """Text and a newline on stdout, UTF-8 whatever the locale says; made harmless where that is a terminal.
 
     Raises:
         BrokenPipeError: nobody reads any more.
         PhasetopError: it cannot be written (a full disk).
     """
     try:
-        sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
+        sys.stdout.buffer.write(for_stdout(text) + b"\n")
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         silence_stdout()
         raise PhasetopError(f"cannot write the output: {(error.strerror or str(error)).lower()}") from None
+
+
+def for_stdout(text: str) -> bytes:
+    """What stdout is given of a text that may hold a model's, a server's or a file's: a pipe all of it as it is."""
+    return (harmless(text) if sys.stdout.isatty() else text).encode("utf-8", "replace")
 
 
 def say(text: str) -> None:

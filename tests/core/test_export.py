@@ -157,6 +157,21 @@ def test_a_file_whose_name_is_no_text(recording: Path, form: str, capfdbinary: p
     assert main(["export", str(named), "--to", form]) == 0
 
 
+def test_a_terminal_gets_no_escapes_and_a_pipe_all_as_it_is(
+    recording: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["export", str(recording), "--to", "csv"]) == 0
+    assert HOSTILE in capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["export", str(recording), "--to", "csv"]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "=1+1 <script>" in out
+    recording.write_text(recording.read_text().replace("[31m", "[31m\u009b2J"))
+    assert main(["replay", str(recording), "--json=compact"]) == 0
+    assert "\x9b" not in capsys.readouterr().out
+
+
 def test_what_is_no_plain_file_is_written_to_not_replaced(recording: Path, tmp_path: Path) -> None:
     (tmp_path / "real.csv").touch()
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
