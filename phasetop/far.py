@@ -50,7 +50,9 @@ list() {
 search() {
  g=; [ "$1" ] || return;
  set +f;
- for g in "$1" "$s/recordings/$1" "$s/recordings/$1.phasetop" "$s"/live/"$1"*.phasetop; do [ -f "$g" ] && return; done;
+ for g in "$1" "$s/recordings/$1" "$s/recordings/$1.phasetop" "$s/live/$1.phasetop"; do [ -f "$g" ] && return; done;
+ for g in "$s"/live/"$1"*.phasetop; do case $g in *.part*) ;; *) [ -f "$g" ] && return;; esac; done;
+ for g in "$s"/live/"$1"*.phasetop; do [ -f "$g" ] && return; done;
  if [ "$2" ]; then
   for g in "$s"/recordings/*.phasetop; do head -c 1024 "$g" 2> /dev/null | grep -qF "$2" && return; done;
  fi;

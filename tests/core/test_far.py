@@ -153,6 +153,20 @@ def test_the_script_finds_recordings_and_says_what_is_not_there(
     assert until(link, far.Refused) == far.Refused("none")
 
 
+def test_an_id_means_the_first_part_of_a_session(run_script: Callable[..., Connection], tmp_path: Path) -> None:
+    live = tmp_path / "phasetop" / "live"
+    live.mkdir(parents=True)
+    for part in ("", ".part2", ".part10"):
+        (live / f"0000cafe-1111{part}.phasetop").write_bytes(FILE)
+    for name, found in ((b"0000cafe", ""), (b"0000cafe-1111", ""), (b"0000cafe-1111.part2", ".part2")):
+        link = run_script()
+        until(link, far.Ready)
+        link.send(far.follow_line(0, name))
+        opened = until(link, far.Opened)
+        assert isinstance(opened, far.Opened)
+        assert opened.path == bytes(live / f"0000cafe-1111{found}.phasetop")
+
+
 # ---- a session through links that are cut
 
 
