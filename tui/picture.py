@@ -55,6 +55,7 @@ def svg(canvas: Canvas, title: str) -> str:
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" role="img" {_FONT}>',
         f"<title>{escape(harmless(title, newlines=False))}</title>",
+        "<style>text{white-space:pre}</style>",  # browsers; xml:space below is for what knows no CSS
         f'<rect width="100%" height="100%" rx="6" fill="{ground}"/>',
         f'<g transform="translate({_MARGIN},{_MARGIN})" xml:space="preserve">',
     ]

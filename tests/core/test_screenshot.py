@@ -58,6 +58,9 @@ def test_a_picture_as_of_a_moment(recording: Path, tmp_path: Path, state_home: H
     done = phasetop("replay", str(recording), "--screenshot", str(out), "--at", "1.5s", "--size", "100x30", home=state_home)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     root = ElementTree.fromstring(out.read_text(encoding="utf-8"))
+    assert "white-space:pre" in (root.findtext(f"{SVG}style") or ""), (
+        "browsers take blanks together, and stretch what is left"
+    )
     texts = [node.text or "" for node in root.iter(f"{SVG}text")]
     assert any(text.startswith("SmolLM2-135M-Instruct") for text in texts)
     assert any("DECODE" in text for text in texts)
