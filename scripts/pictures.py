@@ -188,7 +188,7 @@ def take_all(names: Sequence[str], folder: Path, png: Path | None) -> None:
 
 def _prompt() -> str:
     """A question, and some text that it is about: enough tokens for several batches."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8").split("### Keys")[0]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
     return f"{text[:2600]}\n\n{ASK}"
 
 

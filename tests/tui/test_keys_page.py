@@ -1,4 +1,4 @@
-"""README's keys are those of the table, and every key of every screen has a test that presses it."""
+"""docs/keys.md has the keys of the table, and every key of every screen has a test that presses it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ TESTED_TOGETHER = {"suspend"}
 """On a pty: there is no terminal to give back in a headless app."""
 
 
-def test_readme_has_the_keys_of_the_table() -> None:
-    made = runpy.run_path(str(ROOT / "scripts" / "readme_keys.py"))
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert made["BEGIN"] in text
-    assert made["renewed"](text) == text, "run: python scripts/readme_keys.py"
+def test_the_page_has_the_keys_of_the_table() -> None:
+    made = runpy.run_path(str(ROOT / "scripts" / "keys_page.py"))
+    assert (ROOT / "docs" / "keys.md").read_text(encoding="utf-8") == made["text"](), "run: python scripts/keys_page.py"
 
 
 def pressed() -> set[str]:
