@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -95,7 +95,7 @@ def _lengths(value: Any) -> Any:
     return value
 
 
-_SPOKEN_SETTINGS = ("cache_type_k", "cache_type_v", "flash_attention", "think", "keep_alive", "gpu_layers")
+SPOKEN_SETTINGS: Final = ("cache_type_k", "cache_type_v", "flash_attention", "think", "keep_alive", "gpu_layers")
 """Settings whose words are a server's own, not a person's."""
 
 
@@ -105,7 +105,7 @@ def _settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
         return None
     shown: dict[str, Any] = {}
     for name, value in settings.items():
-        plain = value is None or isinstance(value, (bool, int, float)) or name in _SPOKEN_SETTINGS
+        plain = value is None or isinstance(value, (bool, int, float)) or name in SPOKEN_SETTINGS
         if plain or (name == "format" and value == "json"):
             shown[name] = value
         else:

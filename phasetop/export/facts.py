@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from phasetop import figures as fig
 from phasetop import report
+from phasetop.redaction import SPOKEN_SETTINGS
 from phasetop.session import Run, Session
-
-_LEFT_OUT: Final = ("stop", "format", "system", "template")
-"""Settings that may hold text of the person's own."""
 
 
 def setup_of(session: Session, run: Run) -> list[tuple[str, str]]:
@@ -30,6 +28,12 @@ def setup_of(session: Session, run: Run) -> list[tuple[str, str]]:
 
 
 def settings_of(session: Session, run: Run) -> list[tuple[str, Any]]:
-    """(name, value) of the settings that are known and hold no text."""
+    """(name, value) of the settings that are known and hold no text of the person's own (a grammar, a stop string)."""
     settings = report.request_object(session, run, kept_as=None)["settings"]
-    return [(name, value) for name, value in settings.items() if value is not None and name not in _LEFT_OUT]
+    server = session.server_of(run)
+    words = {*SPOKEN_SETTINGS, *((server.options or {}) if server is not None else {})}
+    return [
+        (name, value)
+        for name, value in settings.items()
+        if isinstance(value, (bool, int, float)) or (name in words and isinstance(value, str))
+    ]

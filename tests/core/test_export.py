@@ -126,6 +126,15 @@ def test_markdown_cells_hold_no_markup(recording: Path) -> None:
     assert "| 3 | 80.0 |" in row
 
 
+def test_settings_that_hold_a_persons_own_text_stay_out(recording: Path) -> None:
+    asked = {"temperature": 0.5, "flash_attention": "on", "grammar": "root ::= mine", "logit_bias": [["mine", -1]]}
+    recording.write_text(recording.read_text().replace('"api":"chat"', f'"api":"chat","asked":{json.dumps(asked)}'))
+    for form in ("md", "html"):
+        text = text_of(recording, form)
+        assert "mine" not in text
+        assert "0.5" in text
+
+
 def test_redacted_text_stays_out(recording: Path) -> None:
     lines = recording.read_text().replace('" two"', "4").replace('"@three"', "6").replace(json.dumps(HOSTILE), "47")
     recording.write_text(lines)
