@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from phasetop import events as ev
-from phasetop.session import Versions
+from phasetop.columns import Versions
 
 MOST_BYTES: Final = 1 << 24
 """Of requests that run so many bytes are repeated at most: with more of them no part is begun."""

@@ -14,11 +14,12 @@ from typing import Final
 from msgspec import Struct
 
 from phasetop import events as ev
+from phasetop.columns import LIVE
 from phasetop.figures import memory
 from phasetop.machine import is_host
 from phasetop.offers import PLACES
 from phasetop.run_devices import bandwidth_of, flops_of
-from phasetop.session import LIVE, Session
+from phasetop.session import Session
 
 STATES: Final = ("ok", "off", "limited", "missing", "broken")
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {

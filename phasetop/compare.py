@@ -18,10 +18,11 @@ import msgspec
 from msgspec import Struct
 
 from phasetop import student
+from phasetop.columns import LIVE
 from phasetop.metrics import Measures, measure
 from phasetop.replies import prompt_of
 from phasetop.report import request_object
-from phasetop.session import LIVE, Run, Session
+from phasetop.session import Run, Session
 
 Verdict = Literal["better", "worse", "same", "too-little-data"]
 

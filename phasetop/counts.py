@@ -7,7 +7,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from phasetop import events as ev
-from phasetop.session import THINK, TOOL, Run, Session
+from phasetop.columns import THINK, TOOL
+from phasetop.session import Run, Session
 from phasetop.tally import Tally
 
 Reasons = dict[str, str]

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Final, TextIO
 
 from phasetop import events as ev
+from phasetop.columns import ANSWER, THINK
 from phasetop.events import shown
 from phasetop.faults import (
     EXIT_FAILED,
@@ -28,7 +29,7 @@ from phasetop.plan import Plan
 from phasetop.progress_line import ProgressLine
 from phasetop.recorded_words import tell_of_recording
 from phasetop.recording import settle
-from phasetop.session import ANSWER, THINK, Run, Session
+from phasetop.session import Run, Session
 from phasetop.visible import harmless
 
 POLL_S: Final = 0.016

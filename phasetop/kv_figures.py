@@ -14,12 +14,13 @@ import msgspec
 from msgspec.structs import replace
 
 from phasetop import events as ev
+from phasetop.columns import LIVE
 from phasetop.counts import CacheUse, Kv, Reasons, Seen
 from phasetop.faults import PhasetopError
 from phasetop.kv import Layout, bytes_per_token, layout, next_token_bytes, occupied_bytes, used_cells
 from phasetop.kv.fill import state_bytes_per_sequence
 from phasetop.server_options import DEFAULTS, cache_options
-from phasetop.session import LIVE, Run, Session
+from phasetop.session import Run, Session
 
 MIB: Final = 1 << 20
 BYTES: Final = ("used_bytes", "allocated_bytes", "bytes_per_token", "next_token_bytes")

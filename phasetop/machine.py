@@ -13,7 +13,8 @@ from typing import Final
 from msgspec import Struct
 
 from phasetop import events as ev
-from phasetop.session import LIVE, Run, Session
+from phasetop.columns import LIVE
+from phasetop.session import Run, Session
 
 HOST: Final = "host"
 """The vendor of a device that is a machine itself: its CPU and its memory."""

@@ -13,13 +13,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phasetop import events as ev
+from phasetop.columns import LIVE
 from phasetop.counts import CacheUse, Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
 from phasetop.gpuphases import Gpu, gpu_phases
 from phasetop.hostphases import HOST_PHASES, HostPhase, HostPhaseName, host_phases
 from phasetop.machine import link_words
 from phasetop.phases import Band, Borders, Phase, Phases, borders, ms_to_ns
 from phasetop.rates import Gaps, Latency, Rates, latency, rates
-from phasetop.session import LIVE, Run, Session
+from phasetop.session import Run, Session
 from phasetop.tally import tally, timings_at
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from phasetop import events as ev
-from phasetop.session import LIVE, TOOL, Run, Session
+from phasetop.columns import LIVE, TOOL
+from phasetop.session import Run, Session
 from phasetop.tally import Tally
 
 Phase = Literal["queue", "load", "prefill", "waiting", "decode", "finish"]

@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from phasetop.columns import TOOL
 from phasetop.counts import Reasons, Seen, TokenCounts
 from phasetop.phases import Borders, ms_to_ns, now
-from phasetop.session import TOOL
 from phasetop.tally import gap_percentiles
 
 TOKEN_SHARE: Final = 0.9

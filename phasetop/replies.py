@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from phasetop import events as ev
-from phasetop.session import LIVE, TOOL, Run, Session
+from phasetop.columns import LIVE, TOOL
+from phasetop.session import Run, Session
 
 
 def channel_text(run: Run, channel: int, lines: int) -> tuple[str | None, int]:

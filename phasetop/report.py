@@ -14,11 +14,12 @@ import msgspec
 
 import phasetop
 from phasetop import events as ev
+from phasetop.columns import ANSWER, LIVE, THINK
 from phasetop.gpuphases import why_none
 from phasetop.machine import machine_of
 from phasetop.metrics import HostPhase, Measures, measure
 from phasetop.replies import channel_text, chat, is_redacted, prompt_of, tool_calls
-from phasetop.session import ANSWER, LIVE, THINK, Run, Session
+from phasetop.session import Run, Session
 
 SETTINGS: Final = (
     *("context", "batch", "temperature", "top_k", "top_p", "seed"),

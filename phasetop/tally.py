@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct, field
 
 from phasetop import events as ev
+from phasetop.columns import ANSWER, Happenings, Tokens
 from phasetop.gaporder import GapOrder
-from phasetop.session import ANSWER, Happenings, Tokens
 
 CHECKPOINT_LINES: Final = 512
 """A jump sums at most so many lines again."""

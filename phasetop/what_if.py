@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phasetop.columns import LIVE
 from phasetop.faults import PhasetopError
 from phasetop.knobs import BEGIN, DTYPES, NAMES, PEAKS, Name, Values, stepped
 from phasetop.kv_figures import layout_of
@@ -16,7 +17,7 @@ from phasetop.model_metadata import Metadata, from_event
 from phasetop.predict_report import Scenario, Study, study
 from phasetop.roofline import Machine
 from phasetop.run_devices import BANDWIDTH, FLOPS
-from phasetop.session import LIVE, Run, Session
+from phasetop.session import Run, Session
 from phasetop.weight_types import bits_per_weight
 
 

@@ -11,9 +11,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from phasetop.columns import LIVE
 from phasetop.moments import Moment
 from phasetop.phases import Band, borders
-from phasetop.session import LIVE, Run, Session
+from phasetop.session import Run, Session
 from phasetop.tally import tally, timings_at
 from phasetop.tui.lanes import SECOND_NS, axis_ns
 from phasetop.tui.waypoints import Waypoint, waypoints

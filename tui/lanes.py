@@ -13,9 +13,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from phasetop.columns import Tokens
 from phasetop.metrics import Band, Phase
 from phasetop.pace import STALL, USUAL
-from phasetop.session import Samples, Tokens
+from phasetop.session import Samples
 from phasetop.tui.cells import BRAILLE, DOTS
 from phasetop.tui.theme import Accent
 

@@ -11,11 +11,12 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phasetop.columns import Tokens, Versions
 from phasetop.figures import memory, share, size
 from phasetop.machine import Machine as Whose
 from phasetop.machine import gpus_of, machine_of
 from phasetop.metrics import Measures
-from phasetop.session import Run, Samples, Session, Tokens, Versions
+from phasetop.session import Run, Samples, Session
 from phasetop.tui.lanes import SECOND_NS, Axis, LevelLane
 
 GPM: Final = "GPM"

@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from phasetop.columns import ANSWER, THINK, TOOL, Tokens
 from phasetop.pace import STALL
-from phasetop.session import ANSWER, THINK, TOOL, Tokens
 from phasetop.tui.search import Search
 from phasetop.tui.theme import GAP_ROLES, PROB_LIMITS, PROB_ROLES, Ink, Role, ink
 from phasetop.tui.tokentext import TokenTexts, is_special

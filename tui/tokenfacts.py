@@ -8,10 +8,11 @@ from typing import Final
 from msgspec import Struct
 
 from phasetop.alternatives import Alternative
+from phasetop.columns import ANSWER, CHANNELS, NO_GAP
 from phasetop.events import Text
 from phasetop.figures import UNKNOWN, milliseconds
 from phasetop.pace import STALL
-from phasetop.session import ANSWER, CHANNELS, NO_GAP, Run
+from phasetop.session import Run
 from phasetop.tui.cells import Part, fit
 from phasetop.tui.theme import Role
 from phasetop.visible import harmless

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from phasetop import events as ev
-from phasetop.session import Tokens
+from phasetop.columns import Tokens
 from phasetop.visible import harmless
 
 TAB: Final = "    "

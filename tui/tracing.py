@@ -13,8 +13,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phasetop.columns import LIVE
 from phasetop.metrics import Measures, Phases
-from phasetop.session import LIVE, Run, Session
+from phasetop.session import Run, Session
 from phasetop.tui.lanes import (
     SECOND_NS,
     Axis,

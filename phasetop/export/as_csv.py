@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import isnan
 from typing import Any, Final
 
+from phasetop.columns import CHANNELS
 from phasetop.export import Exported
 from phasetop.metrics import measure
 from phasetop.phases import Phases
 from phasetop.report import request_object
-from phasetop.session import CHANNELS, Run
+from phasetop.session import Run
 
 TOKENS: Final = (
     "request",

@@ -11,12 +11,13 @@ from typing import Final
 
 from phasetop import figures as fig
 from phasetop import summary
+from phasetop.columns import CHANNELS
 from phasetop.export import Exported
 from phasetop.export.facts import settings_of, setup_of
 from phasetop.metrics import measure
 from phasetop.pace import STALL, USUAL
 from phasetop.phases import Phases
-from phasetop.session import CHANNELS, Run
+from phasetop.session import Run
 from phasetop.visible import harmless
 
 _STYLE: Final = """

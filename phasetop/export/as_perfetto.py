@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
+from phasetop.columns import CHANNELS
 from phasetop.events import valid_text
 from phasetop.export import Exported
 from phasetop.metrics import measure
-from phasetop.session import CHANNELS, Run
+from phasetop.session import Run
 
 _REQUESTS: Final = 1
 _COUNTERS: Final = 2

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasetop import events as ev
+from phasetop.columns import LIVE
 from phasetop.metrics import Phase, measure
 from phasetop.report import request_object
-from phasetop.session import LIVE, Session
+from phasetop.session import Session
 
 NULL_BY_NATURE = {
     *("session", "file", "tools", "seed", "think", "thinking", "detail", "error", "prompt_sent"),

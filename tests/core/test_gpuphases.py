@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phasetop.columns import LIVE, Versions
 from phasetop.gpuphases import why_none
 from phasetop.hostphases import weighed_over
 from phasetop.metrics import measure
 from phasetop.report import request_object
-from phasetop.session import LIVE, Samples, Versions
+from phasetop.session import Samples
 from phasetop.summary import lines
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasetop import events as ev
+from phasetop.columns import LIVE, Versions
 from phasetop.hostphases import difference_over, mean_over
 from phasetop.metrics import Measures, measure
-from phasetop.session import LIVE, Samples, Versions
+from phasetop.session import Samples
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build

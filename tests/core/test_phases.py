@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phasetop.columns import LIVE
 from phasetop.metrics import Phases, measure
 from phasetop.phases import FROM_PROGRESS, LEFT_OVER
-from phasetop.session import LIVE
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build

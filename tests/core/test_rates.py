@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from phasetop import events as ev
+from phasetop.columns import LIVE
 from phasetop.metrics import Measures, measure
-from phasetop.session import LIVE, Session
+from phasetop.session import Session
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build

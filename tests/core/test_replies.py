@@ -3,8 +3,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+from phasetop.columns import ANSWER, THINK, TOOL
 from phasetop.replies import channel_text, chat, prompt_of, tool_calls
-from phasetop.session import ANSWER, THINK, TOOL
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasetop import events as ev
+from phasetop.columns import LIVE, NO_GAP, THINK, TOOL, Happenings, Tokens, Versions
 from phasetop.pace import STALL, USUAL
-from phasetop.session import LIVE, NO_GAP, THINK, TOOL, Happenings, Session, Tokens, Versions
+from phasetop.session import Session
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from phasetop import events as ev
 from phasetop import gaporder
 from phasetop import tally as sums
+from phasetop.columns import Happenings, Tokens
 from phasetop.gaporder import GapOrder
-from phasetop.session import Happenings, Tokens
 from phasetop.tally import gap_percentiles, tally, timings_at
 
 LINES = st.lists(

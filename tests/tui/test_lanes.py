@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasetop import events as ev
+from phasetop.columns import Tokens, Versions
 from phasetop.metrics import Band
-from phasetop.session import Samples, Tokens, Versions
+from phasetop.session import Samples
 from phasetop.tui import lanes
 from phasetop.tui.lanes import SECOND_NS, Axis, GapLane, LevelLane
 

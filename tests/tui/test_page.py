@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasetop import events as ev
-from phasetop.session import Tokens
+from phasetop.columns import Tokens
 from phasetop.tui.page import Picked, PromptText, Reply, gutter_time, swept, token_ink
 from phasetop.tui.search import Search
 from phasetop.tui.theme import ink

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasetop import events as ev
-from phasetop.session import Tokens
+from phasetop.columns import Tokens
 from phasetop.tui.tokentext import TokenTexts, drawable
 from phasetop.tui.wrap import char_width
 
