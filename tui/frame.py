@@ -298,7 +298,9 @@ class FrameMaker:
         reply = self._reply[1]
         reply.grow()
         picked = self._picked(run, reply, view)
-        return reply.page(upto, height, measures.phases.start, view.colour, view.top, picked)
+        return reply.page(
+            upto, height, measures.phases.start, view.colour, view.top, picked, over=measures.phases.running is None
+        )
 
     def _picked(self, run: Run, reply: Reply, view: View) -> Picked:
         """The selection, and the search as far as the reply has come."""

@@ -1,7 +1,8 @@
 """The text pane's content: which rows stand where, and each token's colour. Pure; `textpane` draws it.
 
 The page is swept like an oscilloscope: new rows overwrite from the top, one blank row runs ahead, and the page before stays
-below it, greyed. So nothing jumps away while one reads it, and the page is a pure function of (tokens, width, height).
+below it, greyed. So nothing jumps away while one reads it, and the page is a pure function of (tokens, width, height). When
+the reply is over nothing is written any more: its last rows stand in their order, all in colour.
 """
 
 from __future__ import annotations
@@ -99,7 +100,17 @@ class Reply:
         if len(self.wrap) < len(self.tokens):
             self.wrap.extend(self._texts.new())
 
-    def page(self, upto: int, height: int, start: int, colour: Colour, top: int | None, picked: Picked = NOTHING) -> Page:
+    def page(
+        self,
+        upto: int,
+        height: int,
+        start: int,
+        colour: Colour,
+        top: int | None,
+        picked: Picked = NOTHING,
+        *,
+        over: bool = False,
+    ) -> Page:
         """The page of the first ``upto`` tokens: swept, or (``top``) an ordinary one from that row on.
 
         Args:
@@ -109,6 +120,7 @@ class Reply:
             colour: what the tokens' colours mean.
             top: the first row to show; None follows the newest.
             picked: what is singled out.
+            over: the reply has ended.
 
         """
         wrap = self.wrap
@@ -120,7 +132,7 @@ class Reply:
             last = min(rows, top + height)
             made = [self._row(y, upto, start, colour, picked, fresh=True) for y in range(top, last)]
             return Page((*made, *[BLANK] * (height - len(made))), None, rows, rows - last)
-        if height < SWEPT_FROM:
+        if over or height < SWEPT_FROM:
             top = max(0, rows - height)
             made = [self._row(y, upto, start, colour, picked, fresh=True) for y in range(top, rows)]
             return Page((*made, *[BLANK] * (height - len(made))), (len(made) - 1, wrap.end_column(upto)), rows)

@@ -33,6 +33,17 @@ def shown(reply: Reply, height: int, upto: int | None = None, top: int | None = 
 LINES = [f"line {i}\n" for i in range(10)]
 
 
+@given(st.integers(1, 60), st.integers(1, 20))
+def test_when_the_reply_is_over_its_last_rows_stand_in_order_and_in_colour(lines: int, height: int) -> None:
+    reply = reply_of([f"line {i}\n" for i in range(lines - 1)] + ["end"])
+    page = reply.page(len(reply.tokens), height, 0, "gap", None, over=True)
+    rows = ["".join(text for text, _ in row.runs) for row in page.rows]
+    every = [*(f"line {i}" for i in range(lines - 1)), "end"]
+    assert [row.rstrip() for row in rows if row.strip()] == every[-height:]
+    assert ink("faint") not in [how for row in page.rows for _, how in row.runs]
+    assert page.below == 0
+
+
 @pytest.mark.parametrize(
     ("rows", "shows"),
     [
