@@ -28,6 +28,8 @@ def reason(frame: Frame) -> str:
         return "no request yet"
     if not frame.running and measures.latency.ttft_ns is None:
         return "no token came"
+    if frame.state in ("queue", "load"):
+        return "not yet"
     return measures.unknown.get("kv.context") or measures.unknown.get("kv.tokens") or "not told"
 
 
@@ -108,8 +110,9 @@ def paint_block(area: Area, frame: Frame) -> int:
     caches: list[CacheUse] = []
     if used is None or not context:
         note = reason(frame)
-        area.right(area.width, 0, fit(note, max(0, area.width - end - 1)), "faint")
-        area.put(0, 1, "·" * area.width, "rule")
+        beside = len(note) <= area.width - end - 1
+        area.right(area.width, 0, note if beside else "", "faint")
+        area.put(0, 1, "·" * area.width if beside else fit(note, area.width), "rule" if beside else "faint")
     else:
         held = kv.used_bytes if kv is not None else None
         number, unit = memory(held) if held is not None else (UNKNOWN, "MiB")

@@ -104,6 +104,17 @@ def test_nothing_known_is_a_dash_and_free_cells() -> None:
     assert Kv(None, None).caches == ()
 
 
+def test_while_the_model_loads_it_is_not_yet_and_a_long_reason_has_the_row_below() -> None:
+    why = "the server does not tell its context"
+    unknown = frame_with(**dict.fromkeys(("tokens", "context", "used_bytes")))
+    assert unknown.measures is not None
+    unknown = replace(unknown, measures=structs.replace(unknown.measures, unknown={"kv.context": why}))
+    rows, _ = block(unknown)
+    assert rows[0].rstrip() == "KV cache        — tokens"
+    assert rows[1].rstrip() == why
+    assert block(replace(unknown, state="load"))[0][0].endswith("not yet")
+
+
 @pytest.mark.parametrize("width", [58, 60, 78, 80, 100])
 def test_the_row_fits_with_and_without_bytes(width: int) -> None:
     for held in (None, 514 * MIB, 21 * 1024 * MIB):
