@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import signal
 import sys
 import time
@@ -125,12 +126,23 @@ class TextOut:
                 raise
 
     def end(self) -> None:
-        """What is left of a character that never got whole, as one that cannot be read; a newline, on a terminal only."""
+        """What is left of a character that never got whole, as one that cannot be read; a newline before a summary."""
         if self._pending:
             self._pending = b""
             self._write(self._last or self._answer, "\ufffd")
         if self._last is not None and not self._ends_line:
-            self._put(self._last, "\n", only_terminal=True)
+            if self._last is sys.stdout and not self._last.isatty() and _are_one(sys.stdout, sys.stderr):
+                self._put(sys.stderr, "\n")  # stdout itself holds the text and nothing else
+            else:
+                self._put(self._last, "\n", only_terminal=True)
+
+
+def _are_one(one: TextIO, other: TextIO) -> bool:
+    """Whether both go to the same file or pipe."""
+    try:
+        return os.path.sameopenfile(one.fileno(), other.fileno())
+    except (OSError, ValueError):
+        return False
 
 
 def run_headless(lifeline: Lifeline, plan: Plan) -> int:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from phasetop.amounts import read_size
 from phasetop.faults import EXIT_OK, PhasetopError, UsageError
 from phasetop.kv_report import Study, kv_object, study
 from phasetop.model_metadata import Metadata, from_event, from_file
+from phasetop.model_names import check_no_path
 from phasetop.output import print_utf8, say
 from phasetop.server_options import Found, cache_options, looks_like, read_given
 from phasetop.visible import harmless
@@ -117,7 +119,12 @@ def describe(model: str | None, given: Found, api_key: str | None = None) -> tup
         return known.metadata(), None
     if (file := model_store.find(name)) is not None:
         return from_file(file), None
-    return _running(None, name, given, api_key)
+    check_no_path(name)
+    try:
+        return _running(None, name, given, api_key)
+    except UsageError as error:
+        close = get_close_matches(name.lower(), known_models.KNOWN, 2, 0.5) or list(known_models.KNOWN)[:1]
+        raise UsageError(f"{error}; well-known names need neither ({', '.join(close)} …)") from None
 
 
 def _running(url: str | None, name: str | None, given: Found, api_key: str | None) -> tuple[Metadata, Found]:

@@ -24,7 +24,7 @@ def read_model_argument(text: str | None) -> ModelArgument:
     """Read MODEL in DESIGN's order: ``://`` → a URL; ``.gguf`` or an existing regular file → a file; else a name.
 
     Raises:
-        UsageError: it has a space in it (a prompt without -p), or the file is not there.
+        UsageError: it has a space in it (a prompt without -p), it is a folder, or the file is not there.
     """
     if text is None or not text.strip():
         return ModelArgument("none")
@@ -35,9 +35,21 @@ def read_model_argument(text: str | None) -> ModelArgument:
         if not path.is_file():
             raise UsageError(f"{text}: no such file")
         return ModelArgument("file", str(path.resolve()))
+    check_no_path(text)
     if any(char.isspace() for char in text):
         raise UsageError(f'a model\'s name has no spaces; for a prompt: -p "{text[:60]}"')
     return ModelArgument("name", text)
+
+
+def check_no_path(text: str) -> None:
+    """Refuse what is meant as a path, where no file is: no server has a model of such a name.
+
+    Raises:
+        UsageError: it is a folder, or nothing is there.
+    """
+    if text.startswith(("/", "./", "../", "~")) or text in (".", ".."):
+        is_folder = Path(text).expanduser().is_dir()
+        raise UsageError(f"{text} is a folder: a model is a .gguf file" if is_folder else f"{text}: no such file")
 
 
 def display_name(served: str) -> str:

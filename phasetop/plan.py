@@ -199,6 +199,8 @@ def _words(given: Mapping[str, Any], stdin: Any) -> tuple[list[dict[str, Any]], 
         if piped.strip():
             parts.append(piped)
     text = "\n\n".join(parts) if parts else None
+    if text is not None and not text.strip() and not given.get("raw"):
+        raise UsageError("the prompt is empty")
     if given.get("raw"):
         if messages or given.get("system"):
             raise UsageError("--raw sends a bare prompt: --messages and --system need the chat template")

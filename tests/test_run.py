@@ -188,6 +188,9 @@ def test_a_cut_stream_is_1_and_keeps_the_text(phasetop: Phasetop, metronome: Bea
         (["replay", "@last"], "nothing is kept"),
         (["replay", "nowhere"], "no recording"),
         (["run", "--no-such-option"], "no-such-option"),
+        (["run", "/", "-p", "x"], "/ is a folder"),
+        (["rum"], "Did you mean 'run'?"),
+        (["llama3.1:8b", "-p", "x"], "phasetop run llama3.1:8b"),
     ],
 )
 def test_wrong_usage_is_2_with_nothing_on_stdout(phasetop: Phasetop, arguments: list[str], says: str) -> None:

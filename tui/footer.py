@@ -79,7 +79,7 @@ def paint_notice(area: Area, frame: Frame) -> None:
     elif frame.notice is not None and frame.notice.text != frame.error:
         mark, role = _MARKS.get(frame.notice.level, _MARKS["info"])
         area.put(1, 0, mark, role)
-        more = f"  {frame.notice.count}, ! shows all" if frame.notice.count > 1 else ""
+        more = f"  {frame.notice.count - 1} more: !" if frame.notice.count > 1 else ""
         text = fit(harmless(" ".join(frame.notice.text.split()), newlines=False), max(0, room - 2 - len(more)))
         area.put(area.put(3, 0, text, "soft"), 0, more, "faint")
 

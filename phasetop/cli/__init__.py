@@ -53,6 +53,19 @@ class Commands(click.Group):
         command: click.Command = getattr(import_module(f"phasetop.cli.{cmd_name}"), cmd_name)
         return command
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word means; where there is none, the one that was probably meant is said."""
+        word = args[0]
+        if word not in COMMANDS and not word.startswith("-") and not ctx.resilient_parsing:
+            import difflib
+
+            close = difflib.get_close_matches(word, COMMANDS, 1)
+            if ":" in word or word.lower().endswith(".gguf"):
+                raise click.UsageError(f"No such command {word!r}. To run a model: phasetop run {word}", ctx)
+            if close:
+                raise click.UsageError(f"No such command {word!r}. Did you mean {close[0]!r}?", ctx)
+        return super().resolve_command(ctx, args)
+
 
 @click.group(cls=Commands, context_settings=CONTEXT, invoke_without_command=True, epilog=EPILOG)
 @click.version_option(__version__, prog_name="phasetop")

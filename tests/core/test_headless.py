@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from base64 import b64encode
 
 import pytest
@@ -49,3 +51,16 @@ def test_one_that_never_gets_whole_is_shown_at_the_end(capfdbinary: pytest.Captu
     """As in `--json`, where the same bytes are one U+FFFD."""
     said(line("a"), line("🦙".encode()[:3]))
     assert capfdbinary.readouterr().out == "a\ufffd".encode()
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_summary_in_the_same_pipe_begins_a_line(together: bool) -> None:
+    """As `2>&1` has it; a stdout of its own holds the text and nothing else."""
+    code = (
+        "import sys; from phasetop import events as ev; from phasetop.session import Run\n"
+        "from phasetop.headless import TextOut; run = Run(0); run.tokens.append(ev.Tok(t=0, r=0, x='end.'))\n"
+        "out = TextOut(False, False); out.write_new(run); out.end(); print('prompt 1', file=sys.stderr)"
+    )
+    stderr = subprocess.STDOUT if together else subprocess.PIPE
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=stderr, timeout=60, check=True)
+    assert done.stdout == (b"end.\nprompt 1\n" if together else b"end.")

@@ -35,10 +35,26 @@ def test_how_model_is_read(typed: str | None, kind: str) -> None:
 def test_a_file_is_a_file_whatever_it_is_called(tmp_path: Path) -> None:
     (tmp_path / "weights").touch()
     assert read_model_argument(str(tmp_path / "weights")).kind == "file"
-    (tmp_path / "folder").mkdir()
-    assert read_model_argument(str(tmp_path / "folder")).kind == "name"
     with pytest.raises(UsageError, match="no such file"):
         read_model_argument(str(tmp_path / "none.gguf"))
+
+
+def test_a_folder_is_no_model_but_a_name_may_be_called_like_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "qwen3").mkdir()
+    for typed in (str(tmp_path / "qwen3"), ".", "./qwen3", "../"):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(UsageError, match="is a folder"):
+            read_model_argument(typed)
+    assert read_model_argument("qwen3").kind == "name"
+    with pytest.raises(UsageError, match="no such file"):
+        read_model_argument(str(tmp_path / "none"))
+
+
+def test_an_empty_prompt_is_none() -> None:
+    for typed in ("", " \n"):
+        with pytest.raises(UsageError, match="the prompt is empty"):
+            read(prompt=typed)
+    assert read(prompt="", raw=True).prompt == ""
 
 
 def test_a_sentence_is_a_prompt_without_p() -> None:
