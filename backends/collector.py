@@ -33,9 +33,10 @@ from phasetop.backends.scene import RequestScene
 from phasetop.backends.settings import SERVER_SIDE
 from phasetop.backends.shelf import Limits
 from phasetop.backends.stamped import keep_stamping
-from phasetop.backends.target import Target, wanted_from
+from phasetop.backends.target import Target
 from phasetop.backends.tasks import Tasks
 from phasetop.backends.turn import Turn
+from phasetop.backends.wanted import wanted_from
 from phasetop.checks import check_key
 from phasetop.faults import UsageError
 from phasetop.priority import step_back_thread

@@ -11,7 +11,6 @@ import os
 import threading
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,31 +26,16 @@ from phasetop.backends.protocol import Backend
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.registry import identify, probe_of
 from phasetop.backends.server_errors import KEY_NEEDED, needs_key, own_words
+from phasetop.backends.wanted import Wanted
 from phasetop.faults import UsageError
 from phasetop.model_names import display_name
-from phasetop.ssh import Address, parse_address
+from phasetop.ssh import Address
 
 if TYPE_CHECKING:
     from phasetop.backends.over_ssh import OverSsh
 
 _LOADING_POLL_S: Final = 0.1
 _ENDED: Final = ev.Fault(text="the session ended before the server was ready")
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The target of a `start` command: what is None is to be found."""
-
-    backend: str | None
-    url: str | None
-    model: str | None
-    engine: Mapping[str, Any] | None
-    api_key: str | None
-    cacert: str | None
-    insecure: bool
-    proxy: str | None = None
-    pull: bool = False  # fetch a model that the server lacks
-    ssh: Address | None = None  # the machine that the server is on
 
 
 class Target:
@@ -389,25 +373,3 @@ class Target:
 def _renamed(backend: Backend) -> Backend:
     """The embedded engine is llama.cpp under its own name."""
     return dataclasses.replace(backend, name="embedded")  # type: ignore[type-var]
-
-
-def wanted_from(command: Mapping[str, Any]) -> Wanted | None:
-    """The target of a `start` command; None where nothing but discovery is wanted."""
-    target = command.get("target")
-    engine = command.get("engine")
-    if target is None and engine is None:
-        return None
-    target = target or {}
-    tls = command.get("tls") or {}
-    return Wanted(
-        backend=target.get("backend"),
-        url=target.get("url"),
-        model=target.get("model"),
-        engine=engine,
-        api_key=command.get("api_key"),
-        cacert=tls.get("cacert"),
-        insecure=bool(tls.get("insecure")),
-        proxy=command.get("proxy"),
-        pull=bool(command.get("pull")),
-        ssh=parse_address(str(target["ssh"])) if target.get("ssh") else None,
-    )

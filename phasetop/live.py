@@ -29,8 +29,8 @@ from phasetop.session import Session
 from phasetop.visible import harmless
 
 if TYPE_CHECKING:
-    from phasetop.tui.app import Options
     from phasetop.tui.player import Opening
+    from phasetop.tui.running import Options
     from phasetop.tui.source import Source
 
 _LOOK_S: Final = 1.0
@@ -175,7 +175,7 @@ def options_of(
     replay: Opening | None = None,
 ) -> Options:
     """The view's options; ``typed``: there is an ask line, which earlier prompts come back to."""
-    from phasetop.tui.app import Options
+    from phasetop.tui.running import Options
 
     return Options(
         ask=ask,

@@ -1,7 +1,7 @@
 """The live view: `view` shows a source until the person leaves, and returns the exit status.
 
-All drawing is pure (`frame`, `painter`), what keys do is in `controls`; the app turns a clock into frames and sees to it
-that the terminal is given back as it was found, however the process ends.
+All drawing is pure (`frame`, `painter`), what keys do is in `controls`; the app turns a clock into frames. How the terminal
+is asked before and given back after, however the process ends, is in `running`.
 """
 
 from __future__ import annotations
@@ -9,21 +9,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
-import termios
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
-import textual.constants
 from textual import events
 from textual.geometry import Offset
 
 from phasetop import editor
 from phasetop.faults import EXIT_FAILED, EXIT_HUNG_UP, EXIT_OK, EXIT_TERMINATED, PhasetopError
-from phasetop.tui import footer, header, pages, terminal
+from phasetop.tui import footer, header, pages
 from phasetop.tui.board import Board
 from phasetop.tui.cells import Canvas
 from phasetop.tui.controls import Controls
@@ -35,55 +32,18 @@ from phasetop.tui.layout import Layout, Rect, layout, zoomed
 from phasetop.tui.lean import App, ComposeResult
 from phasetop.tui.pacing import Pacer
 from phasetop.tui.painter import paint
-from phasetop.tui.player import Opening
-from phasetop.tui.remembering import Memory, remembered_theme
+from phasetop.tui.running import Options, Terms, leave_by_force, run_app
 from phasetop.tui.source import Lifeline, Source
-from phasetop.tui.theme import Depth, Look, Theme
+from phasetop.tui.theme import Look, Theme
 from phasetop.tui.tiling import tiles
 from phasetop.tui.view import View
 
-__all__ = ["Options", "view"]
-
-LOCAL_HZ: Final = 10
-REMOTE_HZ: Final = 5
 IDLE_S: Final = 0.5
 """What does not run is looked at this often."""
 SETTLED_S: Final = 0.3
 """After a resize everything is drawn again when so long none followed: terminals lose cells meanwhile."""
 _LAST_ANSWER_S: Final = 1.0
 _LAST_RESORT_S: Final = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to show it.
-
-    Attributes:
-        ask: begin with the ask line focused; None: where there is a lifeline and no request is known.
-        title: the name of what is replayed or watched; None: one's own live session.
-        theme: dark or light; None: as the terminal's ground is.
-        colours: how many; None: as the terminal says, at most 256 over SSH.
-        ascii: only ASCII characters; None: as the locale says.
-        mouse: take the mouse; None: not over SSH.
-        hz: frames a second; None: 10, over SSH 5.
-        earlier: the prompts of other times, oldest first.
-        memory: where theme, colours and arrangement are remembered; None: nowhere.
-        painted: called once, when the first picture stands.
-        replay: the cursor is moved over the session, opened so; None: it is at the present.
-
-    """
-
-    ask: bool | None = None
-    title: str | None = None
-    theme: Theme | None = None
-    colours: Depth | None = None
-    ascii: bool | None = None
-    mouse: bool | None = None
-    hz: float | None = None
-    earlier: tuple[str, ...] = ()
-    memory: Memory | None = None
-    painted: Callable[[], None] | None = None
-    replay: Opening | None = None
 
 
 def _controls(options: Options) -> Callable[..., Controls]:
@@ -116,49 +76,6 @@ def view(source: Source, *, lifeline: Lifeline | None = None, options: Options |
     """
     options = options or Options()
     return run_app(lambda look, terms: ViewApp(source, lifeline, options, look, terms), options, lifeline)
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How the terminal is drawn to: frames a second; whether it is asked and waited for; whether it is far away.
-
-    ``facts``: what was found of it.
-    """
-
-    hz: float = LOCAL_HZ
-    paced: bool = False
-    remote: bool = False
-    facts: terminal.Facts | None = None
-
-
-def run_app(make: Callable[[Look, Terms], ViewApp], options: Options, lifeline: Lifeline | None) -> int:
-    """Ask the terminal what it is, make the app for it, and run it; see `view`."""
-    assert sys.__stdin__ is not None
-    assert sys.__stderr__ is not None
-    remote = terminal.is_remote(os.environ)
-    told = terminal.ask_terminal(sys.__stdin__.fileno(), sys.__stderr__.fileno(), os.environ)
-    theme = options.theme or remembered_theme(options.memory)
-    look = terminal.look_for(os.environ, told.ground, theme=theme, ascii_only=options.ascii, depth=options.colours)
-    # Colours are chosen here, each for its depth; Rich must not convert them by its own idea of the terminal.
-    vars(textual.constants)["COLOR_SYSTEM"] = "truecolor"
-    mouse = not remote if options.mouse is None else options.mouse
-    facts = terminal.Facts(0, 0, told, look, mouse, os.environ)
-    app = make(look, Terms(REMOTE_HZ if remote else LOCAL_HZ, told.answers, remote, facts))
-    try:
-        app.run(mouse=mouse)
-    except OSError:
-        if app.status != EXIT_HUNG_UP:  # else: a terminal that is gone cannot be restored
-            raise
-    finally:
-        app.ended()
-        told.drain()
-        if app.status == EXIT_HUNG_UP:
-            _let_go()
-        if lifeline is not None:
-            lifeline.stop()
-    if app.error is not None:
-        raise app.error
-    return app.status
 
 
 class ViewApp(App[None], inherit_bindings=False):
@@ -305,7 +222,7 @@ class ViewApp(App[None], inherit_bindings=False):
         if self._leaving and self._last_resort is not None:
             return
         self.status, self._leaving = status, True
-        self._last_resort = threading.Timer(_LAST_RESORT_S, _leave_by_force, (status, self._modes_before))
+        self._last_resort = threading.Timer(_LAST_RESORT_S, leave_by_force, (status, self._modes_before))
         self._last_resort.daemon = True
         self._last_resort.start()
         self.exit()
@@ -473,23 +390,3 @@ class ViewApp(App[None], inherit_bindings=False):
     def on_mouse_scroll_down(self) -> None:
         """The wheel scrolls the text."""
         self.controls.scroll(3)
-
-
-def _let_go() -> None:
-    """The terminal is gone: what is still written to it goes nowhere, instead of failing."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nowhere, number)
-    os.close(nowhere)
-
-
-def _leave_by_force(status: int, modes: list[Any]) -> None:
-    """End the process with its terminal restored as far as that goes."""
-    try:
-        termios.tcsetattr(0, termios.TCSANOW, modes)
-        os.set_blocking(2, False)
-        os.write(2, terminal.RESET.encode())
-    except (OSError, termios.error):
-        pass
-    finally:
-        os._exit(status)

@@ -11,11 +11,12 @@ from textual.geometry import Offset
 
 from phasetop.session import Session
 from phasetop.tui import startpage, terminal
-from phasetop.tui.app import IDLE_S, Options, Terms, ViewApp, run_app
+from phasetop.tui.app import IDLE_S, ViewApp
 from phasetop.tui.cells import Canvas
 from phasetop.tui.keys import Key, keys_of
 from phasetop.tui.layout import Rect
 from phasetop.tui.player import Opening
+from phasetop.tui.running import Options, Terms, run_app
 from phasetop.tui.start import Begun, StartControls, Starter
 from phasetop.tui.theme import Look
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from phasetop.backends.recorder import Recorder
-from phasetop.backends.target import Target, wanted_from
+from phasetop.backends.target import Target
+from phasetop.backends.wanted import wanted_from
 
 
 @pytest.fixture

@@ -442,7 +442,8 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Show one."""
-    from phasetop.tui.app import Options, view
+    from phasetop.tui.app import view
+    from phasetop.tui.running import Options
 
     given = _arguments()
     if given.fail:

@@ -10,7 +10,8 @@ import pytest
 
 from phasetop import places
 from phasetop.capabilities import Check
-from phasetop.tui.app import Options, Terms, ViewApp
+from phasetop.tui.app import ViewApp
+from phasetop.tui.running import Options, Terms
 from phasetop.tui.terminal import Answer, Facts, parse_sync
 from phasetop.tui.terminalchecks import checks
 from phasetop.tui.theme import Look

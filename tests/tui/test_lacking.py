@@ -7,9 +7,10 @@ from typing import Any
 
 from phasetop import events as ev
 from phasetop.session import Session
-from phasetop.tui.app import Options, ViewApp
+from phasetop.tui.app import ViewApp
 from phasetop.tui.headline import words_of
 from phasetop.tui.lacking import lacking
+from phasetop.tui.running import Options
 from phasetop.tui.theme import Look
 from tests.tui.desk import Desk
 from tests.tui.fabricate import MS, Growing, S, Script, Turn, Wire, ask, opening, session_of

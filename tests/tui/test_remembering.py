@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from phasetop.tui.app import Options, ViewApp
+from phasetop.tui.app import ViewApp
 from phasetop.tui.remembering import remembered_theme
+from phasetop.tui.running import Options
 from phasetop.tui.theme import Look
 from tests.tui.fabricate import Finished, Turn, scripted, session_of
 

@@ -11,11 +11,12 @@ from phasetop import events as ev
 from phasetop import places
 from phasetop.moments import moment_of
 from phasetop.session import Session
-from phasetop.tui.app import Options, ViewApp
+from phasetop.tui.app import ViewApp
 from phasetop.tui.footer import situation
 from phasetop.tui.keys import TABLE, row_of
 from phasetop.tui.player import Opening
 from phasetop.tui.replaying import ReplayControls
+from phasetop.tui.running import Options
 from phasetop.tui.theme import Look
 from tests.tui.fabricate import MS, Finished, Growing, S, Turn, Wire, ask, opening, sample, session_of
 from tests.tui.test_view_app import Stage, press, run, until_shown

@@ -8,12 +8,13 @@ import pytest
 
 from phasetop.session import Session
 from phasetop.tui import pages, roofplot
-from phasetop.tui.app import Options, ViewApp
+from phasetop.tui.app import ViewApp
 from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import FrameMaker
 from phasetop.tui.keys import TABLE
 from phasetop.tui.layout import layout
 from phasetop.tui.roofplot import Point, Roof
+from phasetop.tui.running import Options
 from phasetop.tui.theme import Look
 from phasetop.tui.view import View
 from tests.tui.cards import on_a_card, on_a_cpu

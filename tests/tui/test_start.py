@@ -12,8 +12,8 @@ from phasetop.faults import PhasetopError
 from phasetop.lifeline import Target
 from phasetop.offers import Looked, Offer
 from phasetop.tui import startpage
-from phasetop.tui.app import Options
 from phasetop.tui.cells import Canvas
+from phasetop.tui.running import Options
 from phasetop.tui.start import StartControls
 from phasetop.tui.startapp import StartApp
 from phasetop.tui.theme import Look

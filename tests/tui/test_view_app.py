@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from phasetop.faults import PhasetopError
-from phasetop.tui.app import Options, ViewApp
+from phasetop.tui.app import ViewApp
+from phasetop.tui.running import Options
 from phasetop.tui.theme import Look
 from tests.tui.fabricate import Growing, S, Turn, Wire, scripted
 

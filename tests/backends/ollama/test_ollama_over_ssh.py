@@ -53,7 +53,8 @@ def test_at_its_usual_place(
     asked: str,
 ) -> None:
     from phasetop.backends.recorder import Recorder
-    from phasetop.backends.target import Target, wanted_from
+    from phasetop.backends.target import Target
+    from phasetop.backends.wanted import wanted_from
     from phasetop.plan import plan
 
     monkeypatch.setattr(over_ssh, "USUAL", (("ollama", ollama.url), ("llamacpp", "http://127.0.0.1:1")))
