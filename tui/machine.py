@@ -249,7 +249,11 @@ class TokenRate:
             end = i + 1
             while end < n and tokens.t[end] == tokens.t[i]:
                 end += 1
-            if i and (gap := tokens.gap_ns[i]) > 0:
+            if i and tokens.t[i] == tokens.t[i - 1]:  # the rest of a read whose lines did not come at once
+                if samples.t and samples.t[-1] == tokens.t[i]:
+                    took = samples.t[-1] - samples.t0[-1]
+                    samples.value[-1] += (tokens.count[end - 1] - tokens.count[i - 1]) * SECOND_NS / took
+            elif i and (gap := tokens.gap_ns[i]) > 0:
                 samples.t0.append(tokens.t[i] - gap)
                 samples.t.append(tokens.t[i])
                 samples.value.append((tokens.count[end - 1] - tokens.count[i - 1]) * SECOND_NS / gap)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from phasetop import events as ev
+from phasetop.columns import Tokens
 from phasetop.session import Session
 from phasetop.tui import explain
 from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import Frame, FrameMaker
 from phasetop.tui.headline import words_of
+from phasetop.tui.lanes import Axis
 from phasetop.tui.layout import layout
 from phasetop.tui.machine import Lane, TokenRate
 from phasetop.tui.painter import paint
@@ -133,6 +135,20 @@ def test_the_rate_of_a_column_is_what_its_gaps_make_of_it() -> None:
     for upto in range(1, len(tokens) + 1):
         grown = growing.update(tokens, axis, tokens.t[upto - 1])
     assert grown == TokenRate().update(tokens, axis, tokens.t[-1])
+
+
+def test_the_rate_is_the_same_wherever_a_read_was_cut_on_its_way() -> None:
+    """Lines of one read can come in two pieces, through a pipe or over ssh: nothing of the second is left out."""
+    axis = Axis(0, S, 1)
+    toks = [ev.Tok(t=t, r=0, x="a") for t in (0, S // 2, S // 2, S, S)]
+    rates = []
+    for cut in range(1, len(toks) + 1):
+        tokens, rate = Tokens(), TokenRate()
+        tokens.extend(toks[:cut], [None] * cut)
+        rate.update(tokens, axis, 0)
+        tokens.extend(toks[cut:], [None] * (len(toks) - cut))
+        rates.append(rate.update(tokens, axis, S))
+    assert rates == [(4.0,)] * len(toks)
 
 
 def test_the_facts_name_the_gpu_and_the_page_its_source() -> None:
