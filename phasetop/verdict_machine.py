@@ -27,11 +27,14 @@ SWAPPED_PER_S: Final = 4 * MIB
 
 
 def load(e: Evidence) -> Said:
-    """Waiting for the model to be loaded took most of the wait, or goes on."""
-    if e.load_s is None or (not e.running and (not e.wait_s or e.load_s < LOADED * e.wait_s)):
+    """Loading the model goes on, or took most of a wait that is over; it says nothing of a later phase that runs."""
+    if e.load_s is None:
+        return None
+    loading = e.running and e.judged == "load"
+    if not loading and (e.running or not e.wait_s or e.load_s < LOADED * e.wait_s):
         return None
     why = f" ({e.load_why})" if e.load_why else ""
-    if e.running:
+    if loading:
         return "loading the model", f"The model is being loaded, {e.load_s:.1f} s so far{why}."
     return (
         "loading the model",

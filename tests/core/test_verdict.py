@@ -221,6 +221,8 @@ def test_a_rule_speaks(code: str, known: dict[str, Any], words: list[str]) -> No
         ),
         ("prefill-small-batch", {**PREFILL, "new": 12, "cached": 0}),
         ("load-cold", {**GPU, "load_s": 0.2, "wait_s": 10.0}),
+        ("load-cold", {**GPU, "running": True, "load_s": 8.2, "wait_s": 10.1}),  # it is over, and something else runs
+        ("load-cold", {**PREFILL, "running": True, "load_s": 8.2, "wait_s": 10.1}),
         ("partial-offload", {**GPU, "gpu_layers": 33, "cpu_layers": None}),
         ("decode-under-bandwidth", {**GPU, **UNSEEN}),
     ],
