@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -44,9 +45,12 @@ def export(name: str, *, to: str | None, output: str | None, what: What = "token
         raise PhasetopError(f"{output}: {(error.strerror or str(error)).lower()}") from None
     partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with partial.open("w", encoding="utf-8", errors="replace", newline="") as file:
-            for piece in pieces:
-                file.write(piece)
+        # What was asked and answered is in it: for its owner alone, as the recording is, unless it was given otherwise.
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
+        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8", errors="replace", newline="") as file:
+            file.writelines(pieces)
+        partial.chmod(mode)
         partial.replace(target)
     except OSError as error:
         raise PhasetopError(f"{output}: {(error.strerror or str(error)).lower()}") from None

@@ -145,6 +145,10 @@ def test_redacted_text_stays_out(recording: Path) -> None:
 def test_ending_chooses_and_the_file_is_whole(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(recording), "-o", str(tmp_path / "x.csv")]) == 0
     assert (tmp_path / "x.csv").read_text() == text_of(recording, "csv")
+    assert (tmp_path / "x.csv").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "x.csv").chmod(0o644)
+    assert main(["export", str(recording), "-o", str(tmp_path / "x.csv")]) == 0
+    assert (tmp_path / "x.csv").stat().st_mode & 0o777 == 0o644
     assert main(["export", str(recording), "--to", "json", "-o", str(recording)]) == 1
     assert "the recording itself" in capsys.readouterr().err
     assert main(["export", str(recording), "--to", "tsv"]) == 2
