@@ -35,6 +35,8 @@ CHIP: Final[dict[State, tuple[str, Role]]] = {
 }
 SENTENCE_X: Final = 27
 LIMIT_WIDTH: Final = 60
+OTHERS_CORES: Final = 0.4
+"""Other programs that use less are not told: `phasetop.verdict_phases.contended`."""
 
 
 class Words(Struct, frozen=True):
@@ -194,7 +196,7 @@ def _ending(frame: Frame) -> str:
             return verdict
         case _:
             ended = "It ended by itself."
-    return f"{ended} {verdict}" if verdict else ended + (" a or enter asks the next turn." if frame.view.steers else "")
+    return f"{ended} {verdict}" if verdict else ended + (" Enter asks the next turn." if frame.view.steers else "")
 
 
 def _what_to_do(frame: Frame) -> str:
@@ -215,7 +217,8 @@ def _machine_sentence(frame: Frame) -> str:
     for lane in frame.lanes:
         known = lane.number != UNKNOWN and not lane.stale
         if known and lane.label == "CPU":
-            parts.append(f"{lane.number} {lane.full} cores busy" if lane.full else f"{lane.number} cores busy")
+            busy = f"{lane.number} {lane.full} cores busy" if lane.full else f"{lane.number} cores busy"
+            parts.append(f"{busy}, {lane.others:.1f} by other programs" if lane.others >= OTHERS_CORES else busy)
         elif known and lane.label in ("SM", "GPU busy"):
             parts.append(f"GPU busy {lane.number} %")
         if lane.held and not lane.stale:

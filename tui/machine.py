@@ -36,6 +36,7 @@ class Lane(Struct, frozen=True):
     stale: bool = False
     source: str = ""  # who measures it
     held: str = ""  # what the server occupies, on the lane of memory
+    others: float = 0.0  # cores that are busy with other programs, on the lane of the CPU
 
 
 class _Now(Struct, frozen=True):
@@ -136,9 +137,11 @@ class Machine:
         shown = machine or own
         mine = read(own, now.at).value
         note = f"server {mine:.2f}" if mine is not None and machine is not None else ""
-        return self._lane(
+        lane = self._lane(
             "CPU", f"of {cores:g}" if cores else "", [shown], cores, now, lambda v: (f"{v:.2f}", "cores"), note
         )
+        busy = read(machine, now.at).value
+        return lane if mine is None or busy is None else replace(lane, others=busy - mine)
 
     def _memory(self, now: _Now, server: int | None) -> Lane:
         host = now.machine.host

@@ -35,6 +35,13 @@ def test_decode_says_how_often_a_token_comes_and_what_the_machine_does() -> None
     assert "bound" not in words.limit + words.why
 
 
+def test_other_programs_on_the_cpu_are_told() -> None:
+    script = opening()
+    ask(script, 0, Turn(tokens=300, gap_ms=15))
+    script.add(ev.Smp(t=3900 * MS, t0=3400 * MS, v={"0": 1.98, "2": 0.81}))
+    assert "1.98 of 2 cores busy, 1.2 by other programs" in words_of(frame_of(session_of(script.sorted()), 4 * S)).why
+
+
 def test_several_tokens_a_line_are_called_chunks() -> None:
     session = session_of(ask(opening(), 0, Turn(tokens=60, per_line=3)).sorted())
     assert words_of(frame_of(session, 1200 * MS)).limit.startswith("a chunk every ")
@@ -44,7 +51,7 @@ def test_a_summary_at_the_end() -> None:
     session = session_of(ask(opening(), 0, Turn(tokens=100)).sorted())
     words = words_of(frame_of(session, session.last_t + S))
     assert words.limit.startswith("0.42 s to the first token, 100 tokens in 1.")
-    assert words.why == "It ended by itself. a or enter asks the next turn."
+    assert words.why == "It ended by itself. Enter asks the next turn."
     assert words_of(frame_of(session, session.last_t + S, steers=False)).why == "It ended by itself."
 
 
