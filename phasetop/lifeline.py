@@ -1,4 +1,4 @@
-"""A collector of one's own: its process, both pipes, and the fate of the file it writes.
+"""A collector of one's own: its process and both pipes; `session_file` has the fate of the file it writes.
 
 The viewer (or the headless command) spawns it before it imports anything heavy. Commands go in on stdin as JSON lines;
 answers come back as events of the session. The end of that pipe tells the collector that the viewer is gone, so there is no
@@ -20,11 +20,10 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from phasetop import keeping, places
 from phasetop.events import valid
 from phasetop.faults import PhasetopError
 from phasetop.follow import Follower
-from phasetop.parts import SUFFIX, ZIPPED
+from phasetop.session_file import SessionFile
 
 try:
     import fcntl
@@ -89,21 +88,10 @@ class Lifeline:
         if fcntl is None:
             raise PhasetopError("sessions need Linux, macOS or another POSIX system: on Windows, run phasetop in WSL")
         self.session_id = str(uuid.uuid4())
-        self.kept: Path | None = None
-        self.not_kept: str | None = None  # why, where keeping was asked for
-        self.not_zipped: str | None = None  # why, where .gz was asked for
-        self._zip = any(str(name).endswith(ZIPPED) for name in (record, keep_as) if name is not None)
-        self._keep_as = None if keep_as is None else keep_as.removesuffix(ZIPPED)
-        if record is not None and self._zip:
-            record = record.with_name(record.name.removesuffix(ZIPPED))
         self._ids = itertools.count(1)
-        self._path: Path | None = places.live_path(self.session_id)
-        self._log: Path | None = self._path.with_suffix(".log")
-        self._link: Path | None = None
         self._closed = False
         self._rotates = start.part_bytes is not None or start.part_ns is not None
-        self._no_file: str | None = None
-        self._prepare(record)
+        self._file = SessionFile(self.session_id, record, keep_as)
         self._process = self._spawn()
         self._anchor_guess = time.monotonic_ns()
         assert self._process.stdout is not None
@@ -113,12 +101,12 @@ class Lifeline:
             fcntl.fcntl(pipe, _F_SETPIPE_SZ, _PIPE_BYTES)
         except OSError:
             pass
-        self.follower: Follower = _Own(self._path, pipe, self.now, self._keep_when_named)
+        self.follower: Follower = _Own(self.path, pipe, self.now, self._keep_when_named)
         self._send(
             op="start",
             session=self.session_id,
-            path=None if self._path is None else str(self._path),
-            no_file=self._no_file,
+            path=None if self.path is None else str(self.path),
+            no_file=self._file.no_file,
             argv=list(start.argv),
             target=None if start.target is None else _as_dict(start.target),
             kind=start.kind,
@@ -134,47 +122,17 @@ class Lifeline:
                 "max_bytes": start.max_bytes,
                 "part_bytes": start.part_bytes,
                 "part_ns": start.part_ns,
-                "link": None if self._link is None else str(self._link),
+                "link": None if self._file.link is None else str(self._file.link),
             },
         )
 
-    def _prepare(self, record: Path | None) -> None:
-        """Make the folders; without a state folder the session lives in the pipe alone, and says so."""
-        assert self._path is not None
-        try:
-            places.make_private(self._path.parent)
-        except OSError as error:
-            self._log = None
-            self._no_file = f"{self._path.parent}: {(error.strerror or str(error)).lower()}"
-            if record is None:
-                self._path = None
-        if record is None:
-            return
-        record = record.expanduser().absolute()
-        try:
-            zipped = record.with_name(f"{record.name}{ZIPPED}")
-            taken = _is_taken(record) or (self._zip and _is_taken(zipped))
-            has_folder = record.parent.is_dir()
-        except OSError as error:  # a name that no file can have
-            raise PhasetopError(f"cannot write {record}: {(error.strerror or str(error)).lower()}") from None
-        if taken:
-            raise PhasetopError(f"{record} exists: choose another name, or remove it")
-        if not has_folder:
-            raise PhasetopError(f"{record.parent} is no folder: make it first")
-        self._link, self._path, self.kept = self._path, record, record
-        try:
-            if self._link is not None:
-                self._link.symlink_to(record)
-        except OSError:
-            self._link = None
-
     def _spawn(self) -> subprocess.Popen[bytes]:
         log: Any = subprocess.DEVNULL
-        if self._log is not None:
+        if self._file.log is not None:
             try:
-                log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                log = os.open(self._file.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             except OSError:
-                self._log = None
+                self._file.log = None
         try:
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", COLLECTOR],
@@ -203,7 +161,27 @@ class Lifeline:
     @property
     def path(self) -> Path | None:
         """Where the session is written now; None: nowhere."""
-        return self._path
+        return self._file.path
+
+    @property
+    def kept(self) -> Path | None:
+        """The recording that stays; None while it would go at the end."""
+        return self._file.kept
+
+    @property
+    def kept_as(self) -> str | None:
+        """What the kept recording is called: its name, or its path where it lies outside the recordings folder."""
+        return self._file.kept_as
+
+    @property
+    def not_kept(self) -> str | None:
+        """Why it is not kept, where that was asked for."""
+        return self._file.not_kept
+
+    @property
+    def not_zipped(self) -> str | None:
+        """Why it is not compressed, where that was asked for."""
+        return self._file.not_zipped
 
     def _send(self, **command: Any) -> int:
         """Send a command; lone surrogates in it (a prompt typed in a broken locale) become U+FFFD. Returns its id."""
@@ -295,48 +273,24 @@ class Lifeline:
         Raises:
             PhasetopError: there is no file, or it cannot be linked.
         """
-        if self.kept is not None:
-            return self.kept
-        if self._path is None or not self._has_lines():
-            raise PhasetopError(f"this session has no file ({self._no_file or 'it could not be written'})")
-        stem = places.safe_stem(name) if name else places.recording_stem(model)
-        try:
-            self.kept, self._path = keeping.keep(self._path, stem)
-        except OSError as error:
-            raise PhasetopError(f"cannot keep the session: {error.strerror or error}") from error
+        fresh = self.kept is None
+        kept = self._file.keep(name, model)
+        if fresh:
+            self._tell_name()
+        return kept
+
+    def _tell_name(self) -> None:
+        """Further parts get their names beside the recording's."""
         if self._rotates:
-            self._send(op="set", kept=str(self.kept))  # further parts get their names beside it
-        return self.kept
+            self._send(op="set", kept=str(self.kept))
 
     def _keep_when_named(self) -> None:
-        """Keep a session that is to be kept as soon as its name is known: then even a kill leaves it kept."""
-        if self._keep_as is None or self.kept is not None or self._closed:
-            return
-        model = self._model()
-        if not (self._keep_as or model) or not self._has_lines():
-            return
-        try:
-            self.keep(self._keep_as or None, model)
-        except PhasetopError:
-            return  # at the end once more, which says why
+        if not self._closed and self._file.keep_when_named(self._model()):
+            self._tell_name()
 
     def _model(self) -> str | None:
         models = self.follower.session.models.values()
         return next((m.name for versions in models if (m := versions.at()) and m.name), None)
-
-    @property
-    def kept_as(self) -> str | None:
-        """What the kept recording is called: its name, or its path where it lies outside the recordings folder."""
-        if self.kept is None:
-            return None
-        return places.kept_name(self.kept)
-
-    def _has_lines(self) -> bool:
-        """Whether there is a file worth a name; one that a full disk cut short is."""
-        try:
-            return self._path is not None and any(part.stat().st_size for part in keeping.parts_of(self._path))
-        except OSError:
-            return False
 
     def close(self) -> int | None:
         """Part from the collector: it ends what runs and leaves; returns its exit status (None: it had to be killed).
@@ -365,47 +319,19 @@ class Lifeline:
             self._process.wait()
         self.follower.poll()
         self.follower.poll()
-        self._dispose()
-        return status
-
-    def _dispose(self) -> None:
         session = self.follower.session
-        if self._keep_as is not None and self.kept is None:
-            try:
-                self.keep(self._keep_as or None, self._model())
-            except PhasetopError as error:
-                self.not_kept = str(error)
-        elif self.kept is not None and not self._has_lines():
-            told = (notice.text for notice in session.notices.items if notice.code == "not-recorded")
-            self.kept, self.not_kept = None, next(told, "it could not be written")
-        if self.kept is not None:
-            self.kept = keeping.first_of(self.kept)
         self.follower.close()
         if self._process.stdout is not None:
             self._process.stdout.close()
-        complete = session.bye is not None and session.bye.reason in ("done", "stopped")
-        if self._link is not None:
-            for path in [self._link, *self._link.parent.glob(f"{self.session_id}.part*{SUFFIX}")]:
-                path.unlink(missing_ok=True)
-        elif self._path is not None and self._path != self.kept and (complete or self.kept is not None):
-            try:
-                keeping.leave_live_folder(self._path, self.kept)
-            except OSError as error:
-                self.not_kept = f"part of it stays in {self._path.parent}: {(error.strerror or str(error)).lower()}"
-        if self.kept is not None and self._zip:
-            try:
-                self.kept = keeping.compress_parts(self.kept)
-            except OSError as error:
-                self.not_zipped = f"the recording is not compressed: {(error.strerror or str(error)).lower()}"
-        if self._log is not None and complete:
-            self._log.unlink(missing_ok=True)
+        self._file.settle(session, self._model())
+        return status
 
     def log_tail(self, limit: int = 2000) -> str:
         """The end of the collector's log, for an error message."""
-        if self._log is None:
+        if self._file.log is None:
             return ""
         try:
-            return self._log.read_bytes()[-limit:].decode("utf-8", "replace")
+            return self._file.log.read_bytes()[-limit:].decode("utf-8", "replace")
         except OSError:
             return ""
 
@@ -423,15 +349,6 @@ class _Own(Follower):
         if came:
             self._came()
         return came
-
-
-def _is_taken(path: Path) -> bool:
-    """Whether something has that name. Raises `OSError` for one that no file can have: later Pythons' `exists` does not."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
 
 
 def _as_dict(target: Target) -> dict[str, Any]:
