@@ -191,12 +191,16 @@ def test_a_cut_stream_is_1_and_keeps_the_text(phasetop: Phasetop, metronome: Bea
         (["run", "/", "-p", "x"], "/ is a folder"),
         (["rum"], "Did you mean 'run'?"),
         (["llama3.1:8b", "-p", "x"], "phasetop run llama3.1:8b"),
+        (["http://me:sekret@h:1/?key=sekret"], "phasetop run http://h:1/"),
+        (["ssh://me:sekret@h/m"], "phasetop run ssh://h/m"),
+        (["me:sekret@h:8080"], "phasetop run h:8080"),
     ],
 )
 def test_wrong_usage_is_2_with_nothing_on_stdout(phasetop: Phasetop, arguments: list[str], says: str) -> None:
     done = phasetop(*arguments)
     error = done.stderr.decode()
     assert says in error
+    assert "sekret" not in error
     assert "Traceback" not in error
     assert done.stdout == b""
     assert done.returncode == 2

@@ -61,7 +61,11 @@ class Commands(click.Group):
 
             close = difflib.get_close_matches(word, COMMANDS, 1)
             if ":" in word or word.lower().endswith(".gguf"):
-                raise click.UsageError(f"No such command {word!r}. To run a model: phasetop run {word}", ctx)
+                from phasetop.checks import printable_url
+
+                # What was typed may hold a password, and what stands in a terminal goes into bug reports.
+                shown = printable_url(word) if "://" in word else word.rpartition("@")[2]
+                raise click.UsageError(f"No such command {shown!r}. To run a model: phasetop run {shown}", ctx)
             if close:
                 raise click.UsageError(f"No such command {word!r}. Did you mean {close[0]!r}?", ctx)
         return super().resolve_command(ctx, args)
