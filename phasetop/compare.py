@@ -29,6 +29,8 @@ Verdict = Literal["better", "worse", "same", "too-little-data"]
 CONFIDENCE: Final = 0.95
 CERTAIN: Final = 3
 """So many runs a side give an interval."""
+REPEATED: Final = 2
+"""So many a side show that a figure does not differ from run to run; with one a side there is no verdict on anything."""
 LIKE_PROMPT: Final = 0.05
 """Prompts whose lengths differ by no more than this share are alike for prefill."""
 SHORTEST: Final = 8
@@ -46,7 +48,7 @@ class Metric(Struct, frozen=True):
         higher: whether more is better; None: neither.
         of: the figure of a request; None where it is not known.
         decode: it is one of decode, and cut to like depth.
-        noisy: it differs from run to run; else one run tells it.
+        noisy: it differs from run to run; else it needs no interval.
 
     """
 
@@ -263,7 +265,7 @@ def _judged(found: Compared, pairs: Sequence[tuple[list[float], list[float]]]) -
     ratio = exp(middle)
     if not found.metric.noisy:
         exact = max(*(max(side) - min(side) for pair in logs for side in pair)) == 0
-        return _with(found, ratio, (ratio, ratio) if exact else None)
+        return _with(found, ratio, (ratio, ratio) if exact and min(found.runs) >= REPEATED else None)
     parts, freedoms = [], []
     for side in (0, 1):
         freedom = sum(len(pair[side]) - 1 for pair in logs)

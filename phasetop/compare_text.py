@@ -146,12 +146,21 @@ def _word(each: Compared) -> str:
     if each.why is not None:
         return each.why
     if each.verdict == "too-little-data":
-        return "too few runs" if each.ratio is not None else ""
+        return _said_by_one(each) if each.ratio is not None else ""
     if each.verdict == "same":
         low, high = each.interval or (1.0, 1.0)
         return "equal" if max(high - 1, 1 - low) <= EQUAL else "noise"
     better, worse = _WORDS[each.metric.name]
     return better if each.verdict == "better" else worse
+
+
+def _said_by_one(each: Compared) -> str:
+    """What can be said without a verdict: of what does not differ from run to run, all there is."""
+    if each.metric.noisy or each.ratio is None or max(each.runs) > 1:
+        return "too few runs"
+    if each.ratio == 1:
+        return "equal"
+    return _WORDS[each.metric.name][0 if (each.ratio > 1) == each.metric.higher else 1]
 
 
 def _table(found: Comparison) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from phasetop import student
 from phasetop.cli import main
+from tests.core.test_kv_figures import ARGV, LLAMA
 
 MS = 1_000_000
 
@@ -175,6 +176,27 @@ def test_redacted_prompts_of_unknown_length_are_not_taken_for_the_same(
         record(tmp_path / f"{name}.phasetop", [10.0])
     a, b = (changed(tmp_path / f"{name}.phasetop", redact) for name in ("a", "b"))
     assert not compared(capsys, a, b)["by_name"]["decode_tok_per_s"]["like"]
+
+
+def test_one_run_a_side_has_no_verdict_on_what_is_allocated_either(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The contract; the words for people say what there is all the same."""
+    options = {name: {"value": value, "from": source} for name, (value, source) in ARGV.items()}
+
+    def with_cache(event: dict[str, Any]) -> dict[str, Any]:
+        if event["k"] == "model":
+            return {**event, "arch": "llama", "hparams": LLAMA}
+        return {**event, "options": options} if event["k"] == "server" else event
+
+    for runs, verdict in ((1, "too-little-data"), (2, "same")):
+        record(tmp_path / "a.phasetop", [10.0] * runs)
+        a = changed(tmp_path / "a.phasetop", with_cache)
+        found = compared(capsys, a, a)["by_name"]["kv_bytes_per_token"]
+        assert (found["ratio"], found["verdict"]) == (1.0, verdict)
+        assert main(["compare", a, a]) == 0
+        (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("KV a token"))
+        assert row.endswith("equal")
 
 
 def test_a_side_without_a_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
