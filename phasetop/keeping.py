@@ -24,6 +24,18 @@ def parts_of(path: Path) -> list[Path]:
     return sorted(there, key=lambda each: split_stem(stem_of(each.name))[1])
 
 
+def part_names(path: Path) -> list[Path]:
+    """What lies beside ``path``, compressed or not, under the name of a further part of its session.
+
+    Raises:
+        OSError: its folder cannot be read.
+    """
+    name = split_stem(stem_of(path.name))[0]
+    endings = (SUFFIX, SUFFIX + ZIPPED)
+    there = [each for each in path.parent.iterdir() if each.name.endswith(endings)]
+    return sorted(each for each in there if (found := split_stem(stem_of(each.name)))[0] == name and found[1] > 1)
+
+
 def first_of(path: Path) -> Path:
     """The first part of the session of ``path`` that is there: the oldest go where `--max-size` says so."""
     return path if path.exists() else next(iter(parts_of(path)), path)

@@ -63,12 +63,15 @@ class SessionFile:
             zipped = record.with_name(f"{record.name}{ZIPPED}")
             taken = _is_taken(record) or (self._zip and _is_taken(zipped))
             has_folder = record.parent.is_dir()
+            others = keeping.part_names(record) if has_folder else []
         except OSError as error:  # a name that no file can have
             raise PhasetopError(f"cannot write {record}: {(error.strerror or str(error)).lower()}") from None
         if taken:
             raise PhasetopError(f"{record} exists: choose another name, or remove it")
         if not has_folder:
             raise PhasetopError(f"{record.parent} is no folder: make it first")
+        if others:  # whoever reads this session would take it for its part, and no further part could be begun
+            raise PhasetopError(f"{others[0]} exists, a part of another session of that name: choose another, or remove it")
         self.link, self.path, self.kept = self.path, record, record
         try:
             if self.link is not None:

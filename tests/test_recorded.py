@@ -96,6 +96,19 @@ def test_a_second_run_cannot_have_a_file_that_is_being_written(
     assert len(session.runs) == 1
 
 
+@pytest.mark.parametrize("part", ["mine.part2.phasetop", "mine.part13.phasetop.gz"])
+def test_a_run_cannot_have_a_name_beside_whose_file_lie_parts_of_another(
+    state_home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str
+) -> None:
+    (tmp_path / part).touch()
+    (tmp_path / "mine.partly.phasetop").touch()
+    file = tmp_path / "mine.phasetop"
+    assert main(["run", "http://127.0.0.1:9", "-p", "hi", f"--record={file}"]) == 1
+    assert f"{part} exists, a part of another session" in capsys.readouterr().err
+    assert not file.exists()
+    assert not list((state_home.state / "phasetop" / "live").iterdir())
+
+
 def test_a_session_of_another_build_opens(capsys: pytest.CaptureFixture[str]) -> None:
     """With keys and kinds that this one does not know, and keys in another order."""
     session = load(OLDER)
