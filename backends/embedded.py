@@ -116,6 +116,8 @@ class Engine:
             raise EngineError(why)
         if not file.is_file():
             raise EngineError(f"{file}: no such file")
+        if not _is_gguf(file):
+            raise EngineError(f"{file.name} is no GGUF file: the embedded engine runs models of llama.cpp's format only")
         engine = cls(file, settings, log, store or places.state_folder() / "batches.json")
         for remaining in reversed(range(_TRIES)):
             engine.port = _free_port()
@@ -370,6 +372,15 @@ def _open_log(path: Path | None) -> BinaryIO:
     except OSError:
         pass
     return tempfile.TemporaryFile(buffering=0)
+
+
+def _is_gguf(file: Path) -> bool:
+    """Whether a file begins as llama.cpp's do, or cannot be read (the engine then says why)."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(4) == b"GGUF"
+    except OSError:
+        return True
 
 
 def _free_port() -> int:

@@ -168,12 +168,14 @@ def test_a_killed_engine_has_last_words(start: Callable[..., Engine]) -> None:
 
 
 def test_broken_files_are_one_plain_line(start: Callable[..., Engine], small_model: Path, tmp_path: Path) -> None:
-    broken, cut = tmp_path / "broken.gguf", tmp_path / "cut.gguf"
+    broken, cut, other = tmp_path / "broken.gguf", tmp_path / "cut.gguf", tmp_path / "README.md"
+    other.write_text("# no model")
     broken.write_bytes(b"GGUF" + bytes(100))
     with small_model.open("rb") as whole:
         cut.write_bytes(whole.read(8_000_000))
     for file, says in (
         (broken, "bad GGUF version"),
+        (other, "is no GGUF file"),
         (cut, "corrupted or incomplete"),
         (tmp_path / "no.gguf", "no such file"),
     ):
