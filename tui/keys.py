@@ -181,18 +181,18 @@ _OTHER: Final = frozenset(
 _AFTER: Final = 40
 """A replay's own keys come first in the keys row, but for the one that closes what is open."""
 REPLAY: Final = (
-    Key(("space",), "space", "pause", "play", "play, or pause; at the end: again", "playing", 10),
+    Key(("space",), "space", "pause", "play", "play, pause, play again", "playing", 10),
     Key(("space",), "space", "play", "play", "", "paused", 10),
     Key(("left", "right"), "← →", "token", "step", "the token before, after", "always", 12),
     Key(("shift+left", "shift+right"), "shift", "", "step", "with ← →: by ten tokens", "always"),
     Key(("comma", "full_stop"), ", .", "phase", "band", "the phase before, after", "always", 14),
-    Key(("n", "N"), "n N", "stall", "next", "next, last stall, mark, turn or hit", "always", 16),
+    Key(("n", "N"), "n N", "stall", "next", "on, back: stall, mark, turn", "always", 16),
     Key(tuple("0123456789"), "0–9", "tenths", "tenth", "to a tenth of the session", "always", 18),
     Key(
         ("plus", "minus", "equals_sign", "underscore"), "+ −", "speed", "speed", "faster, slower: 0.1 to 100×", "always", 20
     ),
-    Key(("t",), "t", "time", "time", "type a time, or a token's number", "always", 22),
-    Key(("l",), "l", "end", "end", "the end; what still runs is followed", "always", 24),
+    Key(("t",), "t", "time", "time", "to a time, or token #900", "always", 22),
+    Key(("l",), "l", "end", "end", "the end, and follow it", "always", 24),
     Key(("left_square_bracket", "right_square_bracket"), "[ ]", "turn", "turn", "the turn before, after", "turns", 23),
     Key(("f", "end", "G", "upper_g"), "f", "follow", "follow", "the text at the cursor again", "behind", 11),
     *(

@@ -8,7 +8,7 @@ from phasetop.session import Session
 from phasetop.tui import helppage
 from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import FrameMaker
-from phasetop.tui.keys import LIVE
+from phasetop.tui.keys import LIVE, TABLE, Screen
 from phasetop.tui.layout import layout
 from phasetop.tui.theme import Look
 from phasetop.tui.view import View
@@ -45,6 +45,12 @@ def test_with_room_every_key_is_there() -> None:
     text = "\n".join(help_of((120, 36), View(steers=True)))
     for key in LIVE:
         assert key.help in text
+
+
+@pytest.mark.parametrize("screen", ["live", "replay"])
+def test_no_keys_words_are_cut_in_columns_of_40(screen: Screen) -> None:
+    for key in TABLE[screen]:
+        assert len(key.help) <= 40 - 12, key.help
 
 
 def test_where_even_that_is_too_much_it_scrolls() -> None:
