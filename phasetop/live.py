@@ -19,6 +19,7 @@ from phasetop.follow import Follower
 from phasetop.keeper import Keeper
 from phasetop.lifeline import Lifeline
 from phasetop.moments import Moment
+from phasetop.parts import last_part
 from phasetop.plan import Plan, Planned
 from phasetop.present import Present
 from phasetop.priority import step_back
@@ -285,7 +286,7 @@ def replay_view(session: Session, path: Path, display: Display, at: Moment | Non
     from phasetop.tui.player import Opening
 
     source: Recorded | Watched = Recorded(session, path)
-    if session.bye is None and places.is_live(path):
+    if session.bye is None and places.is_live(last_part(path)):
         source = Watched(path)
         source.poll()
     options = options_of(display, title=path.name, typed=False, replay=Opening(at, speed))

@@ -9,14 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from phasetop import events as ev
+from phasetop import places
+from phasetop.display import Display
 from phasetop.faults import PhasetopError
 from phasetop.keeper import Keeper
 from phasetop.lifeline import Start
-from phasetop.live import Watched, leave_behind
+from phasetop.live import Watched, leave_behind, replay_view
+from phasetop.opening import open_recording
 from phasetop.plan import Plan
 from phasetop.session import Session
+from phasetop.tui.source import Source
 
 HOST = ev.Host(name="box", os="Linux", cpu="EPYC", cores=2, ram_bytes=1)
 HELLO = ev.Hello(t=0, format=1, session="s", anchor=ev.Anchor(mono=1000, wall=7), by="phasetop 0", host=HOST)
@@ -172,3 +177,20 @@ def test_a_watched_file_of_another_machine_goes_by_its_own_clock(tmp_path: Path)
         assert watched.now() == 8_000_000_000
     finally:
         os.close(fd)
+
+
+def test_a_replay_of_what_goes_on_in_a_further_part_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "a.phasetop", tmp_path / "a.part2.phasetop"
+    first.write_bytes(ev.encode_all([HELLO, ev.Part(t=5, part=2, file=second.name)]))
+    second.write_bytes(ev.encode_all([replace(HELLO, part=2), ev.Part(t=5, part=2), ev.Mark(t=6, at=6, label="here")]))
+    shown: list[Source] = []
+    monkeypatch.setattr("phasetop.tui.app.view", lambda source, **_: shown.append(source) or 0)
+    with second.open("ab", buffering=0) as writer:
+        assert places.lock(writer.fileno())
+        session, path = open_recording(str(first))
+        assert replay_view(session, path, Display(), None, 1.0) == 0
+        writer.write(ev.encode(ev.Mark(t=7, at=7, label="there")))
+        (source,) = shown
+        source.poll()
+        assert [mark.label for mark in source.session.marks.items] == ["here", "there"]
+        assert source.live
