@@ -237,16 +237,25 @@ def is_live(path: Path) -> bool:
     return False
 
 
+def _session_of(path: Path) -> str:
+    """The id of the session to which a file of the live folder belongs."""
+    return parts.split_stem(parts.stem_of(path.name.removesuffix(".log")))[0]
+
+
 def sweep_unfinished(now: float | None = None) -> list[Path]:
-    """Delete what killed runs left over a week ago (session files and their logs); returns what went."""
+    """Delete what killed runs left over a week ago (session files and their logs); returns what went.
+
+    Of a session that runs nothing goes: the parts that it has written whole, and its log, are locked by nobody.
+    """
     limit = (now if now is not None else time.time()) - UNFINISHED_DAYS * 86_400
     gone: list[Path] = []
     folder = live_folder()
     if not folder.is_dir():
         return gone
+    running = {_session_of(files[0]) for files in live_files() if any(is_live(path) for path in files)}
     for path in folder.iterdir():
         try:
-            if path.lstat().st_mtime < limit and not is_live(path):
+            if path.lstat().st_mtime < limit and _session_of(path) not in running and not is_live(path):
                 path.unlink()
                 gone.append(path)
         except OSError:

@@ -81,3 +81,15 @@ def test_unfinished_files_go_after_a_week_and_live_ones_never(state_home: Home) 
     assert places.sweep_unfinished() == [old]
     assert sorted(path.name for path in folder.iterdir()) == ["fresh.phasetop", "held.phasetop"]
     os.close(fd)
+
+
+def test_of_a_session_that_runs_for_weeks_nothing_is_swept(state_home: Home) -> None:
+    folder = places.make_private(places.live_folder())
+    first, second, log, other = (folder / name for name in ("a.phasetop", "a.part2.phasetop", "a.log", "b.log"))
+    for path in (first, second, log, other):
+        path.touch()
+    later = time.time() + 8 * 86_400
+    with second.open("ab") as writer:
+        assert places.lock(writer.fileno())
+        assert places.sweep_unfinished(later) == [other]
+    assert sorted(places.sweep_unfinished(later)) == sorted([first, second, log])
