@@ -184,7 +184,12 @@ def test_a_replay_of_what_goes_on_in_a_further_part_follows_it(tmp_path: Path, m
     first.write_bytes(ev.encode_all([HELLO, ev.Part(t=5, part=2, file=second.name)]))
     second.write_bytes(ev.encode_all([replace(HELLO, part=2), ev.Part(t=5, part=2), ev.Mark(t=6, at=6, label="here")]))
     shown: list[Source] = []
-    monkeypatch.setattr("phasetop.tui.app.view", lambda source, **_: shown.append(source) or 0)
+
+    def view(source: Source, **_: Any) -> int:
+        shown.append(source)
+        return 0
+
+    monkeypatch.setattr("phasetop.tui.app.view", view)
     with second.open("ab", buffering=0) as writer:
         assert places.lock(writer.fileno())
         session, path = open_recording(str(first))
