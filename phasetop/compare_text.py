@@ -101,8 +101,9 @@ def _value(value: Any) -> str:
 
 def _sentences(found: Comparison) -> Iterator[str]:
     if not found.a.samples or not found.b.samples:
-        empty = " and ".join(name for name, side in (("A", found.a), ("B", found.b)) if not side.samples)
-        yield f"Nothing to compare: {empty} has no request that came to its end."
+        empty = [name for name, side in (("A", found.a), ("B", found.b)) if not side.samples]
+        who = f"{empty[0]} has" if len(empty) == 1 else "A and B have"
+        yield f"Nothing to compare: {who} no request that came to its end."
         return
     if not found.alike:
         yield "The prompts differ: no request of A is like one of B, so the ratios are no comparison of like with like."

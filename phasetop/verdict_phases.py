@@ -220,11 +220,12 @@ def small_batch(e: Evidence) -> Said:
     """After a cached prompt too few tokens are left to be a batch."""
     if not e.new or not e.cached or e.new >= SMALL:
         return None
+    new = f"{count(e.new)} new token{'s' if e.new != 1 else ''}"
     return (
-        f"a small batch: {count(e.new)} new tokens",
+        f"a small batch: {new}",
         (
-            f"Only {count(e.new)} tokens are new, {count(e.cached)} came from the cache: so small a batch reads all weights "
-            "for little arithmetic, and its rate says nothing about longer prompts."
+            f"Only {new} after {count(e.cached)} from the cache: so small a batch reads all weights for little arithmetic, "
+            "and its rate says nothing about longer prompts."
         ),
     )
 

@@ -15,6 +15,8 @@ from phasetop.tui.layout import rail_rows
 from phasetop.tui.theme import GAP_ROLES
 from phasetop.visible import clean
 
+FEW: Final = "too few tokens"
+"""In the words of a report: fewer than two tokens. The rail has room for fourteen characters."""
 BY_GAP: Final = 8
 """Rows of time by gap."""
 
@@ -86,7 +88,8 @@ def _reason(frame: Frame, path: str) -> str:
         return "no request yet"
     if frame.measures.latency.ttft_ns is None:
         return "no token came"
-    return frame.measures.unknown.get(path, "too few tokens" if path else "not measured")
+    why = frame.measures.unknown.get(path, FEW if path else "not measured")
+    return FEW if why.startswith("fewer than two tokens") else why
 
 
 def _expected(frame: Frame) -> str:

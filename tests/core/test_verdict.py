@@ -161,7 +161,8 @@ SPEAKS: tuple[tuple[str, dict[str, Any], list[str]], ...] = (
         {**GPU, "diverge": 480, "cached": 0, "new": 499, "cache_kind": "iswa", "prefill_s": 4.0, "wait_s": 10.0},
         ["499 were read again"],
     ),
-    ("prefill-small-batch", {**PREFILL, "new": 12, "cached": 487}, ["Only 12 tokens are new, 487 came from the cache"]),
+    ("prefill-small-batch", {**PREFILL, "new": 12, "cached": 487}, ["Only 12 new tokens after 487 from the cache"]),
+    ("prefill-small-batch", {**PREFILL, "new": 1, "cached": 487}, ["Only 1 new token after"]),
     ("prefill-compute-bound", {**PREFILL, "mfu": 0.48, "prefill_flops_per_s": 79e12}, ["79.0 TFLOP/s, 48 % of peak"]),
     ("prefill-under-compute", PREFILL, ["28.6 TFLOP/s, 17 % of peak", "far from the peak"]),
     (
