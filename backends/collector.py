@@ -12,7 +12,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -23,26 +22,21 @@ if __name__ == "__main__":
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
 
 from phasetop.backends.cgroup import container_of
-from phasetop.backends.chat import Conversation
 from phasetop.backends.commands import Command, Commands
 from phasetop.backends.peaks import peaks_of
-from phasetop.backends.protocol import Ask, Pieces
+from phasetop.backends.protocol import Ask
 from phasetop.backends.recorder import Recorder, this_host
 from phasetop.backends.samplers import Samplers
-from phasetop.backends.scene import RequestScene
-from phasetop.backends.settings import SERVER_SIDE
 from phasetop.backends.shelf import Limits
 from phasetop.backends.stamped import keep_stamping
 from phasetop.backends.target import Target
 from phasetop.backends.tasks import Tasks
-from phasetop.backends.turn import Turn
+from phasetop.backends.turns import Turns
 from phasetop.backends.wanted import wanted_from
 from phasetop.checks import check_key
 from phasetop.faults import UsageError
 from phasetop.priority import step_back_thread
 
-EMBEDDED_MAX_TOKENS: Final = 512
-"""A reply of the embedded model ends here unless told otherwise: a small model may never end by itself."""
 _PARTING_S: Final = 5.0
 GPUS_S: Final = 10.0
 """A driver that wakes its GPUs takes seconds to tell of them; whoever wants to know waits so long."""
@@ -54,13 +48,6 @@ class Collector:
     def __init__(self, recorder: Recorder, start: Command) -> None:
         self._recorder = recorder
         self._on_gone = start.get("on_gone") or "stop"
-        self._logprobs: int | None = None
-        self._guard = threading.Lock()
-        self._turns: dict[int, Turn] = {}  # those that run
-        self._asked: dict[int, Ask] = {}  # likewise
-        self._parents: dict[int, int | None] = {}
-        self._applied: dict[int, dict[str, Any]] = {}
-        self._chat = Conversation()
         path = start.get("path")
         self._log_folder = Path(path).parent if path else None
         self._sampler = Samplers(recorder)
@@ -68,6 +55,7 @@ class Collector:
         wanted = wanted_from(start)
         self._over_ssh = wanted is not None and wanted.ssh is not None
         self.target = Target(recorder, wanted, self._live_folder()) if wanted is not None else None
+        self._turns = Turns(recorder, self.target, self._sampler)
         insecure = bool((start.get("tls") or {}).get("insecure"))
         self._tasks = Tasks(recorder, self.target, start.get("api_key"), self._look_again, insecure=insecure)
 
@@ -138,45 +126,7 @@ class Collector:
             raise UsageError("this session has no server to ask")
         if self.target.try_again():
             self._look_again()
-        parent = command.get("parent")
-        if parent is not None and parent not in self._parents:
-            raise UsageError(f"there is no request {parent} to go on from")
-        running = {turn.r: turn for turn in self._running()}
-        before = [running[r] for r in dict.fromkeys((command.get("after"), parent)) if r in running]
-        settings = {k: v for k, v in (command.get("settings") or {}).items() if v is not None}
-        if self._logprobs is not None:
-            settings.setdefault("logprobs", self._logprobs)
-        recorder = self._recorder
-        r = recorder.new_id("r")
-        ask = Ask(
-            r=r,
-            api="raw" if command.get("api") == "raw" else "chat",
-            messages=list(command.get("messages") or ()),
-            prompt=command.get("prompt"),
-            tools=command.get("tools"),
-            settings=settings,
-        )
-        turn = Turn(r, self, recorder, self.target, before)
-        with self._guard:
-            self._turns[r] = turn
-            self._asked[r], self._parents[r] = ask, parent
-        self.answer("ask", command.get("id"), r=r)
-        recorder.emit(
-            ev.Request(
-                t=recorder.now(),
-                r=r,
-                v=self.target.v,
-                m=self.target.m,
-                parent=parent,
-                api=ask.api,
-                messages=ask.messages if ask.api == "chat" else None,
-                prompt=ask.prompt if ask.api == "raw" else None,
-                tools=ask.tools,
-                asked=settings or None,
-                labels=command.get("labels") or None,
-            )
-        )
-        self._spawn(turn.run, f"request-{r}")
+        self._turns.ask(command, lambda r: self.answer("ask", command.get("id"), r=r))
 
     def _count(self, command: Command) -> None:
         """How many tokens a prompt has, by the server, which generates nothing for it."""
@@ -197,81 +147,6 @@ class Collector:
 
         self._spawn(count, "count")
 
-    def build(self, turn: Turn) -> Ask:
-        """The ask with its history; and say which model answers, with which settings, now that it is known."""
-        ask, parent = self._asked[turn.r], self._parents[turn.r]
-        if ask.api == "chat":
-            ask = replace(ask, messages=[*self._chat.history(parent), *ask.messages])
-        target, recorder = self.target, self._recorder
-        assert target is not None
-        assert target.backend is not None
-        embedded = target.backend.name == "embedded"
-        if embedded and ask.settings.get("max_tokens") is None:
-            ask = replace(ask, settings={**ask.settings, "max_tokens": EMBEDDED_MAX_TOKENS})
-            recorder.notice("reply-limit", f"the reply ends at {EMBEDDED_MAX_TOKENS} tokens: -n N changes that", r=turn.r)
-        unused = target.backend.unused(ask.settings)
-        if unused:
-            why = {reason: [name for name, other in unused.items() if other == reason] for reason in unused.values()}
-            text = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in why.items())
-            recorder.notice("settings-ignored", f"not asked of this server: {text}", level="warn", r=turn.r)
-        if embedded:  # it was started with those: what came of them, its options say
-            started = {name: value for name, (value, _) in target.engine.options().items()} if target.engine else {}
-            unused = dict.fromkeys(SERVER_SIDE & ask.settings.keys(), "")
-            ask = replace(ask, settings={k: v for k, v in ask.settings.items() if k not in unused})
-        else:
-            started = {}
-        asked = {name: value for name, value in ask.settings.items() if name not in unused}
-        applied = {**target.backend.defaults, **asked, **{name: started[name] for name in unused if name in started}}
-        self._applied[turn.r] = applied
-        recorder.emit(ev.Request(t=recorder.now(), r=turn.r, m=target.m, applied=applied))
-        return ask
-
-    def scene(self, ask: Ask) -> RequestScene:
-        """What a backend's watch may do in this session."""
-        assert self.target is not None
-        return RequestScene(
-            ask, self._recorder, self.target, self._sampler, self._applied.get(ask.r, {}), self._write_prompt
-        )
-
-    def sent(self, ask: Ask) -> None:
-        """Ask for the prompt's tokens beside the request, once, on a connection of its own."""
-        self._spawn(self._pieces, f"prompt-{ask.r}", ask)
-
-    def _pieces(self, ask: Ask) -> None:
-        target = self.target
-        pieces = target.backend.pieces(ask) if target is not None and target.backend is not None else None
-        if pieces is not None:
-            self._write_prompt(ask, pieces)
-
-    def _write_prompt(self, ask: Ask, pieces: Pieces) -> None:
-        recorder = self._recorder
-        recorder.emit(
-            ev.Prompt(
-                t=recorder.now(),
-                r=ask.r,
-                rendered=pieces.rendered,
-                pieces=list(pieces.pieces),
-                ids=list(pieces.ids),
-                source=pieces.source,
-                n=len(pieces.ids),
-                diverge=self._chat.diverge(ask.r, self._parents[ask.r], pieces.ids),
-            )
-        )
-
-    def finished(self, turn: Turn) -> None:
-        """A request ended: what it said becomes the history of those that go on from it, and nothing else of it is kept."""
-        generation, asked = turn.generation, self._asked[turn.r]
-        reply = generation.answer.decode("utf-8", "replace") if generation is not None else ""
-        calls = generation.calls if generation is not None else {}
-        self._chat.add(turn.r, self._parents[turn.r], asked.messages, reply, calls)
-        with self._guard:
-            del self._asked[turn.r], self._turns[turn.r]
-            self._applied.pop(turn.r, None)
-
-    def _running(self) -> list[Turn]:
-        with self._guard:
-            return list(self._turns.values())
-
     def _cancel(self, command: Command) -> None:
         if command.get("task") is not None:
             number = int(command["task"])
@@ -282,7 +157,7 @@ class Collector:
                 raise UsageError(f"there is no task {number} running")
             self.answer("cancel", command.get("id"), task=number)
             return
-        turn = self._turns.get(int(command["r"]))
+        turn = self._turns.running(int(command["r"]))
         if turn is None:
             raise UsageError(f"request {command['r']} does not run")
         self.answer("cancel", command.get("id"), r=turn.r)
@@ -292,7 +167,7 @@ class Collector:
         if "api_key" in command and self.target is not None:
             self.target.use_key(check_key(command["api_key"]))
         if command.get("logprobs") is not None:
-            self._logprobs = max(0, int(command["logprobs"])) or None
+            self._turns.logprobs = max(0, int(command["logprobs"])) or None
         if command.get("sample_hz") is not None:
             self._sampler.set_hz(float(command["sample_hz"]))
         if command.get("kept") is not None:
@@ -354,7 +229,7 @@ class Collector:
 
     def wait_requests(self, ended: Callable[[], bool]) -> None:
         """Let what runs end by itself (`on_gone` finish), or until ``ended`` says that it must end."""
-        while (turns := self._running()) and not ended():
+        while (turns := self._turns.all_running()) and not ended():
             turns[0].done.wait(0.1)
 
     @property
@@ -364,7 +239,7 @@ class Collector:
 
     def end(self, reason: str) -> str:
         """End all that runs; returns the reason to write: a stop with nothing running is "done"."""
-        turns = self._running()
+        turns = self._turns.all_running()
         for turn in turns:
             turn.cancel("signal" if reason == "signal" else None)
         deadline = time.monotonic() + _PARTING_S
