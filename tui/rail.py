@@ -44,7 +44,7 @@ def _first_token(frame: Frame) -> Figure:
     latency, tokens = frame.measures.latency, frame.measures.tokens
     if latency.ttft_ns is None:
         return Figure("first token", UNKNOWN, "s", _expected(frame))
-    note = "client"
+    note = "our clock"
     if tokens.thinking and latency.first_answer_ns is not None:
         note = f"answer {' '.join(seconds(latency.first_answer_ns))}"
     elif tokens.thinking:
@@ -66,7 +66,7 @@ def _decode(frame: Frame) -> Figure:
     rates, stalls = frame.measures.rates, frame.measures.latency.stalls
     if rates.decode_per_s is None:
         return Figure("decode", UNKNOWN, "tok/s", _reason(frame, "rates.decode_tok_per_s"))
-    note = "client" if rates.server_decode_per_s is None else f"server {rate(rates.server_decode_per_s)}"
+    note = "our clock" if rates.server_decode_per_s is None else f"server {rate(rates.server_decode_per_s)}"
     if stalls:
         note = "stall counted" if stalls == 1 else f"with {count(stalls)} stalls"
     return Figure("decode", rate(rates.decode_per_s), "tok/s", note)
