@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from phasetop import places, priority, prompts, summary
 from phasetop.alternatives import Alternative, read_alternatives
-from phasetop.capabilities import Check
 from phasetop.display import Display
 from phasetop.faults import EXIT_HUNG_UP
 from phasetop.follow import Follower
@@ -30,6 +29,7 @@ from phasetop.session import Session
 from phasetop.visible import harmless
 
 if TYPE_CHECKING:
+    from phasetop.capabilities import Check
     from phasetop.tui.player import Opening
     from phasetop.tui.running import Options
     from phasetop.tui.source import Source
