@@ -6,8 +6,10 @@ The keys of the object are OUTPUTS.md's, a contract; its fields speak llama.cpp'
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from phasetop.kv import (
     Layout,

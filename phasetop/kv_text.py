@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from phasetop.figures import count, memory, share, size
 from phasetop.kv import Cache, Layout, OptionsError, bytes_per_token, layout, next_token_bytes, occupied_bytes, used_cells

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from phasetop import places, priority, prompts, summary
 from phasetop.alternatives import Alternative, read_alternatives

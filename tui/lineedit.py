@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from phasetop.tui.wrap import char_width, text_width
 
 _BLANKS: Final = " \t\n"
 
 
-@dataclass
-class LineEdit:
+class LineEdit(Struct):
     """What is typed. Pasted line breaks stay in the text; `shown` draws a text of several lines as ``12 lines``."""
 
     text: str = ""

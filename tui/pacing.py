@@ -7,8 +7,9 @@ terminal is not waited for again: a link that hangs is not flooded, and a termin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 MS: Final = 1_000_000
 MARKS_NS: Final = 100 * MS
@@ -32,8 +33,7 @@ def beat(cursor: int, period_ns: int) -> int:
     return cursor - cursor % period_ns
 
 
-@dataclass
-class Pacer:
+class Pacer(Struct):
     """Decides whether a frame may be drawn. Times are seconds of any steady clock.
 
     Attributes:

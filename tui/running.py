@@ -6,10 +6,10 @@ import os
 import sys
 import termios
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import textual.constants
+from msgspec import Struct
 
 from phasetop.faults import EXIT_HUNG_UP
 from phasetop.tui import terminal
@@ -25,8 +25,7 @@ LOCAL_HZ: Final = 10
 REMOTE_HZ: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """How to show it.
 
     Attributes:
@@ -57,8 +56,7 @@ class Options:
     replay: Opening | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """How the terminal is drawn to: frames a second; whether it is asked and waited for; whether it is far away.
 
     ``facts``: what was found of it.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from typing import Final
 
+from msgspec.structs import replace
 from textual.geometry import Offset
 
 from phasetop.session import Session

@@ -6,15 +6,15 @@ as a plain one and said to be unknown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 Memory = Literal["attention", "recurrent", "hybrid", "none"]
 State = Literal["rwkv", "ssm", "grouped-ssm", "shortconv", "kda", "lightning"]
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """Sliding-window attention: which layers attend to a window only, and how wide it is.
 
     Attributes:
@@ -42,8 +42,7 @@ class Window:
     own_widths: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Recurrent:
+class Recurrent(Struct, frozen=True):
     """Layers that keep a state of fixed size instead of cells.
 
     Attributes:
@@ -61,8 +60,7 @@ class Recurrent:
     per_layer_embedding: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(Struct, frozen=True):
     """A second cache of an indexer's keys, one head wide, beside the one called `main`.
 
     Attributes:
@@ -85,8 +83,7 @@ class Index:
     unmarked: Literal["all", "glm", "refused"] = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class Compressed:
+class Compressed(Struct, frozen=True):
     """A cache that keeps one cell for `ratio` tokens, and the state in which it gathers them (f32, twice).
 
     Attributes:
@@ -102,8 +99,7 @@ class Compressed:
     state_keys: int
 
 
-@dataclass(frozen=True, slots=True)
-class Arch:
+class Arch(Struct, frozen=True):
     """The rules of one architecture.
 
     Attributes:

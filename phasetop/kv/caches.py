@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from phasetop.kv.archs import Compressed
 from phasetop.kv.hparams import Hparams, lacks
 from phasetop.kv.options import OptionsError, Resolved, padded
 
 
-@dataclass(frozen=True, slots=True)
-class Cache:
+class Cache(Struct, frozen=True):
     """One cache: each of `streams` has `cells`, and a cell holds K and V of one token (`ratio`: of several) in each layer.
 
     Attributes:
@@ -41,8 +40,7 @@ class Cache:
         return self.total_bytes // (self.cells * self.streams)
 
 
-@dataclass(frozen=True, slots=True)
-class Windowed:
+class Windowed(Struct, frozen=True):
     """Which layers have a window, how wide."""
 
     width: int
@@ -50,8 +48,7 @@ class Windowed:
     chunked: bool
 
 
-@dataclass(frozen=True)
-class Maker:
+class Maker(Struct, frozen=True):
     """Makes caches of one model for one server."""
 
     h: Hparams

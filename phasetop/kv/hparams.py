@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from phasetop.faults import PhasetopError
 from phasetop.kv.archs import Arch
@@ -17,8 +18,7 @@ class KvError(PhasetopError):
     """A model's cache cannot be computed: its metadata lack something, or contradict themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hparams:
+class Hparams(Struct, frozen=True):
     """One model's numbers; everything a layer is a tuple of `layers`.
 
     Attributes:

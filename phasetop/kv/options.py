@@ -6,8 +6,9 @@ Source: llama.cpp's server.cpp, common.cpp, fit.cpp and the constructor of llama
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
 
 from phasetop.faults import UsageError
 from phasetop.tensor_types import CACHE_TYPES, TensorType
@@ -30,8 +31,7 @@ def padded(n: int, to: int = PAD) -> int:
     return -(-n // to) * to
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """A server's options as they were given; None: left out.
 
     Attributes:
@@ -60,8 +60,7 @@ class Options:
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """The options as the server resolves them, by llama.cpp's own names.
 
     Attributes:
@@ -148,7 +147,7 @@ def resolve(options: Options, context_trained: int, *, rollback: bool) -> Resolv
             raise OptionsError(f"--cache-type{name} {kind}: llama-server takes {', '.join(CACHE_TYPES)}")
     flash = taken("flash_attn", options.flash, DEFAULT_FLASH)
     drafting = rollback and bool(ROLLBACK_DRAFTS & set(options.drafts))
-    sources = {name: options.sources.get(name, "default") for name in Resolved.__dataclass_fields__ if name[0] != "_"}
+    sources = {name: options.sources.get(name, "default") for name in Resolved.__struct_fields__ if name[0] != "_"}
     sources = {name: source for name, source in sources.items() if name not in ("assumed", "sources", "n_ctx_seq")}
     if "n_ctx" in assumed:
         sources["n_ctx"] = "file: what the model was trained for; --fit may take less where memory is short"

@@ -7,8 +7,10 @@ constructors of its caches, build 11434.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from phasetop.kv.archs import Arch, Index, rules_of
 from phasetop.kv.caches import Cache, Maker, Windowed
@@ -22,8 +24,7 @@ GLM_LONG: Final = 1 << 20
 """From this trained context on a GLM without ``indexer.types`` is a 5.2."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Everything that is kept for tokens.
 
     Attributes:
