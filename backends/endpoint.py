@@ -79,6 +79,10 @@ class Endpoint:
         if proxy is not None and urlsplit(proxy).scheme not in ("http", "https"):
             raise UsageError(f"--proxy {printable_url(proxy)}: http://HOST:PORT is expected")
         try:
+            httpx.URL(base).host  # noqa: B018 - httpx knows more of what a name cannot be
+        except (httpx.InvalidURL, UnicodeError):
+            raise UsageError(f"{base}: no machine can have such a name") from None
+        try:
             context = tls_context(base, cacert, insecure)
         except OSError as error:  # ssl.SSLError is one
             where = f"--cacert {cacert}" if cacert else "SSL_CERT_FILE or SSL_CERT_DIR"

@@ -25,8 +25,10 @@ def printable_url(url: str) -> str:
 
 
 def check_url(url: str, what: str = "") -> None:
-    """An http(s) URL with a host, and a port that can be."""
+    """An http(s) URL of printable characters with a host that can be, and a port that can be."""
     shown = f"{what} {printable_url(url)}".strip()
+    if not url.isprintable():
+        raise UsageError(f"{shown}: it holds a character that no address has")
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -34,6 +36,10 @@ def check_url(url: str, what: str = "") -> None:
         raise UsageError(f"{shown}: {str(error).lower()}") from None
     if parts.scheme.lower() not in ("http", "https") or not host:
         raise UsageError(f"{shown} is no server's address: http://HOST:PORT or https://… is expected")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise UsageError(f"{shown}: no machine can have such a name") from None
 
 
 def check_key(key: str | None) -> str | None:
