@@ -13,6 +13,7 @@ from msgspec import Struct
 from phasetop import places
 from phasetop.catalogue import Entry, Row, row_of
 from phasetop.catalogue_index import Index
+from phasetop.events import valid_text
 from phasetop.faults import FormatError
 from phasetop.parts import next_part, split_stem, stem_of
 
@@ -46,8 +47,8 @@ class Listed(Struct, frozen=True):
         """The session as `sessions --json` prints it."""
         row = self.row
         return {
-            "name": self.name,
-            "file": str(self.files[0]),
+            "name": valid_text(self.name),
+            "file": valid_text(str(self.files[0])),
             "started": _utc(row.began_ns),
             "duration_s": row.duration_s,
             "model": row.models[0] if row.models else None,

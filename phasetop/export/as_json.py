@@ -11,11 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from phasetop import events as ev
+from phasetop.catalogue_index import Index
 from phasetop.export import Exported
 from phasetop.parts import next_part
 from phasetop.recording import GZIP_MAGIC, PART_PREFIX
 from phasetop.report import request_object, to_json
 from phasetop.session import Session
+from phasetop.sessions_list import listed
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -38,16 +40,9 @@ def write(exported: Exported) -> Iterator[str]:
 
 
 def _session(exported: Exported) -> dict[str, Any]:
-    hello, bye = exported.session.hello, exported.session.bye
-    return {
-        "name": ev.valid_text(exported.kept),
-        "session_id": hello.session if hello is not None else None,
-        "by": hello.by if hello is not None else None,
-        "requests": len(exported.runs),
-        "duration_s": round(exported.session.last_t / 1e9, 6),
-        "complete": bye is not None and bye.reason in ("done", "stopped"),
-        "redacted": hello.redacted if hello is not None else None,
-    }
+    """The session as `sessions show --json` has it, and who recorded it."""
+    hello = exported.session.hello
+    return {**listed(exported.path, Index()).json(), "by": hello.by if hello is not None else None}
 
 
 def _lines(exported: Exported) -> Iterator[bytes]:
