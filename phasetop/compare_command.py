@@ -54,6 +54,9 @@ def _opened(names: Sequence[str]) -> list[tuple[str, Session]]:
 
 
 def _judge(found: Comparison, limit: float) -> int:
+    if not found.alike and found.a.samples and found.b.samples:  # ratios of different work say nothing of either side
+        say("no request of A is like one of B, so nothing can be said: give both sides the same prompts")
+        return EXIT_UNDECIDED
     worse = [each for each in found.metrics if each.worse_by is not None and each.worse_by > limit]
     for each in worse:
         say(f"{each.metric.name} is worse by at least {100 * (each.worse_by or 0):.1f} %")

@@ -143,6 +143,11 @@ def test_unlike_prompts_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert not compared(capsys, a, b)["by_name"]["prefill_tok_per_s"]["like"]
     assert main(["compare", a, b]) == 0
     assert "The prompts differ" in capsys.readouterr().out
+    for gap in (10.0, 20.0):  # neither good nor bad can be said
+        a = record(tmp_path / "a.phasetop", [10.0, 10.0, 10.0])
+        b = record(tmp_path / "b.phasetop", [gap, gap, gap], prompt="something else")
+        assert main(["compare", a, b, "--fail-if-worse", "5%"]) == 3
+        assert "the same prompts" in capsys.readouterr().err
 
 
 def changed(path: Path, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> str:
