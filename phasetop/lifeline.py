@@ -14,6 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -309,7 +310,7 @@ class Lifeline:
         deadline = time.monotonic() + _PARTING_S
         status: int | None = None
         while (status := self._process.poll()) is None and time.monotonic() < deadline:
-            self.follower.poll()  # a full pipe must not hold it up
+            self._poll()  # a full pipe must not hold it up
             try:
                 self._process.wait(0.01)
             except subprocess.TimeoutExpired:
@@ -317,14 +318,19 @@ class Lifeline:
         if status is None:
             self._process.kill()
             self._process.wait()
-        self.follower.poll()
-        self.follower.poll()
+        self._poll()
+        self._poll()
         session = self.follower.session
         self.follower.close()
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._file.settle(session, self._model())
         return status
+
+    def _poll(self) -> None:
+        """A file that cannot be read (any more) keeps nobody from parting."""
+        with suppress(PhasetopError):
+            self.follower.poll()
 
     def log_tail(self, limit: int = 2000) -> str:
         """The end of the collector's log, for an error message."""

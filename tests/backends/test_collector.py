@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -566,6 +567,21 @@ def test_without_a_state_folder_the_session_lives_in_the_pipe(
         assert [n.code for n in session.notices.items][:1] == ["not-recorded"]
     finally:
         assert line.close() == 0
+
+
+def test_a_file_that_cannot_be_read_any_more_keeps_nobody_from_parting(
+    collect: Collect, metronome: Beat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = collect(metronome(rate=1000, tokens=2, prefill_ms=1).url)
+    one.ended(one.ask())
+
+    def read() -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(one.lifeline.follower, "_read_file", read)
+    assert one.lifeline.close() is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(one.lifeline.pid, 0)
 
 
 def test_a_foreign_module_in_the_current_folder_is_not_imported(
