@@ -60,7 +60,8 @@ search() {
 };
 follow() {
  f=$(printf %b "$2."); f=${f%.};
- case $f in @last) f=$(ls -t "$s/recordings" 2> /dev/null | head -n 1);; "~/"*) f=$HOME/${f#??};; esac;
+ case $f in @last) f=$(ls -t "$s/recordings" 2> /dev/null | head -n 1); g=${f%%.part[0-9]*};
+  [ -f "$s/recordings/$g.phasetop" ] && f=$g;; "~/"*) f=$HOME/${f#??};; esac;
  search "$f" "$3"; set -f;
  case $g in "") echo "$n none"; return;; /*) ;; *) g=$PWD/$g;; esac;
  if [ ! -r "$g" ]; then echo "$n unreadable"; return; fi;

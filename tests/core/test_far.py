@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import os
 import shutil
 import subprocess
 import time
@@ -145,6 +146,14 @@ def test_the_script_finds_recordings_and_says_what_is_not_there(
         opened = until(link, far.Opened)
         assert isinstance(opened, far.Opened)
         assert opened.path == bytes(kept / "one.phasetop")
+    (kept / "one.part2.phasetop").write_bytes(FILE)
+    os.utime(kept / "one.phasetop", (1, 1))
+    link = run_script()
+    until(link, far.Ready)
+    link.send(far.follow_line(0, b"@last"))
+    opened = until(link, far.Opened)
+    assert isinstance(opened, far.Opened)
+    assert opened.path == bytes(kept / "one.phasetop")  # the newest part is its session's
     link = run_script()
     until(link, far.Ready)
     link.send(far.list_line())
