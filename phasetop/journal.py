@@ -103,11 +103,8 @@ class Journal:
                     pass  # whoever keeps the session does it at the end
             old, self._size, self.lines = before[0], len(head), head.count(b"\n")
             self._whole(old, last)  # a disk that has no room for it: the new file is found by its name
-            try:
-                os.fsync(old)
-            except OSError:
-                pass
-            os.close(old)
+            # On a busy disk this takes as long as many tokens: whoever stamps them must not wait for it.
+            threading.Thread(target=_let_go, args=(old,), name="sync").start()
             return True
 
     @staticmethod
@@ -202,13 +199,19 @@ class Journal:
         """Make what is there last: fsync once, then give up the lock."""
         with self._guard:
             if self._fd is not None:
-                try:
-                    os.fsync(self._fd)
-                except OSError:
-                    pass
-                self._close_file()
+                _let_go(self._fd)
+                self._fd = None
 
     def _close_file(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def _let_go(fd: int) -> None:
+    """Make what is in a file last, then give up its lock. The process waits for it at its end."""
+    try:
+        os.fsync(fd)
+    except OSError:
+        pass
+    os.close(fd)

@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -167,4 +168,28 @@ def test_a_look_whether_it_is_live_does_not_cost_a_new_session_its_file(
     journal = Journal(path, pipe[1], lost)
     assert journal.recording
     assert is_live(path)
+    journal.close()
+
+
+def test_a_further_part_does_not_wait_for_the_disk(
+    tmp_path: Path, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, real = threading.Event(), os.fsync
+
+    def fsync(fd: int) -> None:
+        assert synced.wait(20)
+        real(fd)
+
+    journal = Journal(tmp_path / "a.phasetop", pipe[1], lost)
+    journal.write(HELLO)
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert journal.go_on(tmp_path / "a.part2.phasetop", HELLO, line(1))
+    journal.write(line(2))
+    assert (tmp_path / "a.part2.phasetop").read_bytes() == HELLO + line(2)
+    assert is_live(tmp_path / "a.phasetop")
+    synced.set()
+    for thread in threading.enumerate():
+        if thread.name == "sync":
+            thread.join()
+    assert not is_live(tmp_path / "a.phasetop")
     journal.close()
