@@ -83,11 +83,14 @@ class PartHead:
         own = self._own.get(r)
         if own is None:
             return
-        own.append(line)
         self._own_bytes[r] += len(line)
         self.kept_bytes += len(line)
         if busy and r not in self._busy:
             self._busy[r] = len(self._common)
+        if r in self._busy and self._own_bytes[r] > MOST_BYTES:
+            own.clear()  # until it ends no part is begun, and so nothing of it is repeated: it need not fill the memory
+        else:
+            own.append(line)
 
     def _end(self, r: int) -> None:
         """Let go of a request's lines, and of the common ones from before the oldest request that is under way."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ import pytest
 from phasetop import events as ev
 from phasetop import keeping, places
 from phasetop.alternatives import read_alternatives
+from phasetop.backends import part_head
+from phasetop.backends.part_head import PartHead
 from phasetop.backends.recorder import Recorder
 from phasetop.backends.shelf import Limits
 from phasetop.catalogue_index import Index
@@ -347,3 +350,31 @@ def test_a_run_with_a_limit_keeps_its_newest_parts(
     assert line.kept_as == (str(files[0]) if own else "ring")
     if not own:
         assert places.find_recording("ring") == files[0]
+
+
+def test_a_request_too_long_to_be_repeated_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_head, "MOST_BYTES", 10_000)
+    head = PartHead()
+
+    def take(event: ev.Event) -> int:
+        line = ev.encode(event)
+        head.take(event, line)
+        return len(line)
+
+    taken = 0
+    for r in (0, 1):
+        taken += take(ev.Request(t=1, r=r, v=0, m=0, api="raw", prompt="x"))
+        taken += take(ev.State(t=2, r=r, s="sent", at=2))
+    tracemalloc.start()
+    try:
+        taken += sum(take(ev.Tok(t=3 + i, r=0, x=" token")) for i in range(20_000))
+        assert tracemalloc.get_traced_memory()[0] < 200_000
+    finally:
+        tracemalloc.stop()
+    assert head.kept_bytes == taken > 10_000  # so that no part is begun meanwhile
+    take(ev.End(t=30_000, r=0, finish="stop"))
+    assert head.busy
+    told = [ev.decode(line) for line in head.lines(2, 30_001)]
+    assert [type(event).__name__ for event in told] == ["Request", "State", "Part"]
+    assert isinstance(told[-1], ev.Part)
+    assert told[-1].carried == [1]
