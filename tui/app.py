@@ -13,30 +13,31 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from textual import events
 from textual.geometry import Offset
 
 from phasetop import editor
 from phasetop.faults import EXIT_FAILED, EXIT_HUNG_UP, EXIT_OK, EXIT_TERMINATED, PhasetopError
-from phasetop.tui import footer, header, pages
+from phasetop.tui import footer
 from phasetop.tui.board import Board
 from phasetop.tui.cells import Canvas
 from phasetop.tui.controls import Controls
 from phasetop.tui.driver import TerminalDriver
 from phasetop.tui.failure import Failure
-from phasetop.tui.frame import Frame, FrameMaker
 from phasetop.tui.keys import Key, keys_of
 from phasetop.tui.layout import Layout, Rect, layout, zoomed
 from phasetop.tui.lean import App, ComposeResult
 from phasetop.tui.pacing import Pacer
-from phasetop.tui.painter import paint
 from phasetop.tui.running import Options, Terms, leave_by_force, run_app
 from phasetop.tui.source import Lifeline, Source
 from phasetop.tui.theme import Look, Theme
 from phasetop.tui.tiling import tiles
 from phasetop.tui.view import View
+
+if TYPE_CHECKING:
+    from phasetop.tui.frame import Frame, FrameMaker
 
 IDLE_S: Final = 0.5
 """What does not run is looked at this often."""
@@ -115,7 +116,7 @@ class ViewApp(App[None], inherit_bindings=False):
         """Show this session from now on."""
         no_request = lifeline is not None and not source.session.runs
         self._source, self._taken_up = source, (source.session, lifeline, options)
-        self._maker = FrameMaker(source.session)
+        self._maker: FrameMaker | None = None  # made at the first frame: the start screen has none
         self.controls = _controls(options)(
             source,
             lifeline,
@@ -174,7 +175,7 @@ class ViewApp(App[None], inherit_bindings=False):
     def _look_ahead(self, moments: list[int]) -> None:
         """Make pictures that nobody sees, one between two others: what is kept of them makes each seek cheap."""
         plan = layout(*self.size, scrub=self.controls.scrubs)
-        if plan is not None and moments and not self._leaving:
+        if plan is not None and moments and self._maker is not None and not self._leaving:
             self._maker.frame(moments[0], plan, View())
             self.call_later(self._look_ahead, moments[1:])
 
@@ -286,6 +287,10 @@ class ViewApp(App[None], inherit_bindings=False):
         plan = layout(width, height, cards, scrub=self.controls.scrubs)
         rects: list[Rect] = []
         if plan is not None:
+            from phasetop.tui.frame import FrameMaker
+            from phasetop.tui.painter import paint
+
+            self._maker = self._maker or FrameMaker(self._source.session)
             if (pane := self.controls.zoom) is not None:
                 plan = zoomed(plan, pane)
             rects = tiles(plan)
@@ -308,6 +313,8 @@ class ViewApp(App[None], inherit_bindings=False):
         self._ask_terminal = self._ask_terminal or (drawn > 0 and not self.is_headless)
 
     def _paint_page(self, canvas: Canvas, frame: Frame, plan: Layout) -> None:
+        from phasetop.tui import header, pages
+
         assert self.controls.page is not None
         kind, top = self.controls.page
         if plan.header is not None:

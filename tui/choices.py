@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from phasetop.tui import pages
-from phasetop.tui.frame import Frame
 from phasetop.tui.source import Lifeline, Source
 from phasetop.tui.view import View
+
+if TYPE_CHECKING:
+    from phasetop.tui import pages
+    from phasetop.tui.frame import Frame
 
 MESSAGE_S: Final = 8.0
 """A message of the view's own stands so long."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from phasetop.tui.cells import Area, fit
-from phasetop.tui.frame import Frame
 from phasetop.tui.keys import Screen, When, row_of
 from phasetop.tui.theme import Role
 from phasetop.tui.tokenfacts import reading
 from phasetop.tui.view import AskLine, View
 from phasetop.visible import harmless
+
+if TYPE_CHECKING:
+    from phasetop.tui.frame import Frame
 
 
 def is_open(view: View) -> bool:

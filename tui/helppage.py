@@ -8,8 +8,9 @@ from phasetop.tui.cells import Area, Part, fit
 from phasetop.tui.explain import under
 from phasetop.tui.footer import situation
 from phasetop.tui.frame import Frame
+from phasetop.tui.intro import INTRO
 from phasetop.tui.keys import TABLE, Key, When
-from phasetop.tui.textpane import INTRO, gap_scale
+from phasetop.tui.textpane import gap_scale
 from phasetop.visible import harmless
 
 Line = tuple[Part, ...]

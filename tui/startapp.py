@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from importlib import import_module
 from typing import Final
 
 from msgspec.structs import replace
@@ -65,6 +66,11 @@ class StartApp(ViewApp):
             turn_theme=self._turn_theme,
             palette=self.open_palette,
         )
+
+    def on_ready(self) -> None:
+        """The first picture; what the view needs is loaded behind it."""
+        super().on_ready()
+        self.call_after_refresh(import_module, "phasetop.tui.painter")
 
     def keys_here(self) -> list[Key]:
         """The keys that mean something now."""

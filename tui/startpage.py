@@ -6,9 +6,9 @@ from typing import Final
 
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.footer import draw_ask
+from phasetop.tui.intro import INTRO
 from phasetop.tui.keys import Key, row_of, table_of
 from phasetop.tui.start import StartPicture
-from phasetop.tui.textpane import INTRO
 from phasetop.tui.wrap import text_width
 from phasetop.visible import harmless
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from phasetop.figures import count
 from phasetop.pace import GAP_LIMITS, USUAL
 from phasetop.tui.cells import Area, Part
 from phasetop.tui.frame import Frame
+from phasetop.tui.intro import INTRO
 from phasetop.tui.lanes import ACCENT_OF
 from phasetop.tui.layout import MARGIN, Layout
 from phasetop.tui.page import Page
 from phasetop.tui.theme import GAP_ROLES, Role
-
-INTRO: Final[tuple[tuple[Role, str, str], ...]] = (
-    ("prefill", "    ", "prefill: the prompt is read, many tokens at once; arithmetic limits it"),
-    ("decode", "    ", "decode: the reply is written, one token at a time; memory limits it"),
-    ("stall", " !! ", "stall: a gap of more than six times the usual one"),
-)
-"""The three colours, explained where nothing else stands yet."""
 
 
 def paint(area: Area, frame: Frame, layout: Layout) -> None:
