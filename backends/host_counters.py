@@ -46,10 +46,34 @@ def thermal_files(root: Path = Path("/")) -> list[Path]:
     return list(found.values())
 
 
-def thermal_throttled_ns(root: Path = Path("/"), files: Sequence[Path] | None = None) -> int | None:
-    """How long the hottest package was held back by its heat so far; None where nobody counts that."""
-    found = [value for file in (thermal_files(root) if files is None else files) if (value := _number(file)) is not None]
+def thermal_throttled_ns(root: Path = Path("/")) -> int | None:
+    """How long the hottest package was held back by its heat since the start; None where nobody counts that."""
+    found = [value for file in thermal_files(root) if (value := _number(file)) is not None]
     return max(found) * 1_000_000 if found else None
+
+
+class Heat:
+    """How long heat held the CPU back, counted on: in each step by the package that it held back longest.
+
+    The greatest of the packages' own counters will not do: the one that was hot last week hides the one that is hot now.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = files
+        self._last: dict[Path, int] = {}
+        self._ms: int | None = None
+
+    def read(self) -> int | None:
+        """Ns; None where no package tells."""
+        now = {file: value for file in self._files if (value := _number(file)) is not None}
+        if not now:
+            return None
+        if self._ms is None:
+            self._ms = max(now.values())
+        else:
+            self._ms += max(0, *(value - self._last.get(file, value) for file, value in now.items()))
+        self._last = now
+        return self._ms * 1_000_000
 
 
 def file_rss_bytes(pid: int, root: Path = Path("/")) -> int | None:

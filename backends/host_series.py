@@ -15,13 +15,13 @@ import psutil
 
 from phasetop.backends.cgroup import Limits, throttled_ns
 from phasetop.backends.host_counters import (
+    Heat,
     Rapl,
     allowed_cores,
     file_rss_bytes,
     frequency_mhz,
     swapped_in_bytes,
     thermal_files,
-    thermal_throttled_ns,
 )
 
 MOST_CORES: Final = 64
@@ -51,7 +51,7 @@ def often(root: Path = Path("/")) -> list[Reading]:
     return [
         Reading("swap_in_bytes", "B", "sysfs", lambda: swapped_in_bytes(root), "counter", off=swap),
         Reading("energy_uj", "uJ", "RAPL", rapl.read, "counter", off=rapl.off),
-        Reading("thermal_throttled_ns", "ns", "sysfs", lambda: thermal_throttled_ns(root, hot), "counter", off=cool),
+        Reading("thermal_throttled_ns", "ns", "sysfs", Heat(hot).read, "counter", off=cool),
     ]
 
 

@@ -219,3 +219,7 @@ def test_heat_is_read_once_a_package_and_counts_the_hottest(tmp_path: Path) -> N
     assert [file.parent.parent.name for file in thermal_files(tmp_path)] == ["cpu0", "cpu2"]
     (hot,) = [each for each in often(tmp_path) if each.name == "thermal_throttled_ns"]
     assert (hot.off, hot.kind, hot.read()) == (None, "counter", 9_000_000)
+    for package, ms, counted in ((0, 6, 11), (1, 10, 12), (0, 5, 12)):  # the other package's 9 ms hide nothing
+        core = 2 * package
+        (tmp_path / f"{cpu}/cpu{core}/thermal_throttle/package_throttle_total_time_ms").write_text(f"{ms}\n")
+        assert hot.read() == counted * 1_000_000
