@@ -1,9 +1,9 @@
 """Does `phasetop bench` find what llama-bench finds, on the same model, threads and sizes?
 
 Both in turn, round by round: llama-bench, and phasetop over a llama-server of the same build and options. Per size: each
-one's mean with its 95 % interval, and the ratio phasetop / llama-bench with that of the rounds' ratios. llama-bench leaves
-sampling, HTTP and the slot's own work out, so phasetop's decode is a little below; its prompts are random tokens, phasetop's
-are words. `benchmarks/build_llama_bench.sh` builds what it needs.
+one's mean with its 95 % interval, and the geometric mean of the rounds' ratios phasetop / llama-bench with its own.
+llama-bench leaves sampling, HTTP and the slot's own work out, so phasetop's decode is a little below; its prompts are random
+tokens, phasetop's are words. `benchmarks/build_llama_bench.sh` builds what it needs.
 
     python benchmarks/llama_bench.py [--threads 2] [--prompts 128,512] [--output 64] [--rounds 5] [--repeats 3]
 """
@@ -23,7 +23,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 
+from phasetop import student
 from phasetop.bench_stats import Figure
 
 FOLDER = Path(os.environ.get("SERVERS") or Path.home() / ".cache" / "phasetop-servers") / "llama.cpp"
@@ -122,8 +124,11 @@ def main() -> None:
     ours: list[dict[str, list[float]]] = []
     with server(model, given.threads, max(prompts) + given.output + 64) as url:
         for number in range(1, given.rounds + 1):
-            theirs.append(llama_bench(model, given.threads, prompts, given.output, given.repeats))
+            if number % 2:
+                theirs.append(llama_bench(model, given.threads, prompts, given.output, given.repeats))
             ours.append(phasetop_bench(url, prompts, given.output, given.repeats, number))
+            if not number % 2:
+                theirs.append(llama_bench(model, given.threads, prompts, given.output, given.repeats))
             print(f"round {number} of {given.rounds}", file=sys.stderr)
     print(
         f"{model.name}, {given.threads} thread(s), {given.rounds} rounds of {given.repeats} repeats; tok/s, 95 % intervals"
@@ -131,14 +136,14 @@ def main() -> None:
     print(f"{'test':<14}{'llama-bench':>18}{'phasetop':>18}{'phasetop / llama-bench':>26}")
     for name in theirs[0]:
         a, b = (Figure(tuple(value for one in side for value in one.get(name, ()))) for side in (theirs, ours))
+        # Of the medians of a round, on the logarithm: one repeat that another program held up decides nothing.
         ratios = [
-            Figure(tuple(mine[name])).mean / Figure(tuple(other[name])).mean  # type: ignore[operator]
+            math.log(median(mine[name]) / median(other[name]))
             for mine, other in zip(ours, theirs, strict=True)
             if mine.get(name) and other.get(name)
         ]
-        ratio = Figure(tuple(ratios))
-        low, high = ratio.ci95 or (math.nan, math.nan)
-        between = f"{ratio.mean or math.nan:.3f} ({low:.3f} to {high:.3f})"
+        low, high = student.interval(ratios) or (math.nan, math.nan)
+        between = f"{math.exp(student.mean(ratios)):.3f} ({math.exp(low):.3f} to {math.exp(high):.3f})"
         print(f"{name:<14}{shown(a):>18}{shown(b):>18}{between:>26}")
 
 
