@@ -67,10 +67,12 @@ def own_of(session: Session, run: Run, measures: Measures, cursor: int = LIVE) -
             bits = 8 * sum(metadata.weights.values()) / (metadata.active_params or metadata.params)
     if dtype is None and bits is None:
         unknown["dtype"] = "the server does not tell how its weights are stored"
-    cached = tokens.cached or measures.prefill.cached or 0
+    cached = tokens.cached if tokens.cached is not None else measures.prefill.cached
     prompt = tokens.prompt if tokens.prompt is not None else measures.prefill.total
     if prompt is None:
         unknown["prompt"] = measures.unknown.get("tokens.prompt", "not told yet")
+    elif cached is None:
+        unknown["prompt"] = "how much of it was cached is not told: set what is read with ← →"
     if not tokens.output:
         unknown["output"] = "no reply yet"
     if roofline.peak_bytes_per_s is None:
@@ -80,7 +82,7 @@ def own_of(session: Session, run: Run, measures: Measures, cursor: int = LIVE) -
     found = layout_of(session, run, cursor)
     kinds = (found.options.type_k, found.options.type_v) if found is not None else (None, None)
     values = Values(
-        prompt=None if prompt is None else max(0, prompt - cached),
+        prompt=None if prompt is None or cached is None else max(0, prompt - cached),
         output=tokens.output or None,
         dtype=dtype,
         context=prompt,
@@ -88,7 +90,7 @@ def own_of(session: Session, run: Run, measures: Measures, cursor: int = LIVE) -
         bandwidth=roofline.peak_bytes_per_s,
         flops=roofline.peak_flops,
     )
-    return Own(metadata, values, cached, kinds, bits, roofline.at_least, unknown)
+    return Own(metadata, values, cached or 0, kinds, bits, roofline.at_least, unknown)
 
 
 def _known_type(quant: str | None) -> str | None:

@@ -120,6 +120,20 @@ def test_before_the_prompt_is_counted_there_is_no_prediction() -> None:
     assert done.why
 
 
+def test_a_prompt_of_which_nobody_tells_what_was_cached_is_no_scenario_until_it_is_set() -> None:
+    """The whole prompt would be a guess: most of a chat's prompt is cached."""
+    script = with_weights(peak=2.0e12)
+    script.add(ev.Request(t=script.t + MS, r=0, v=0, m=0, api="chat"), ev.State(t=script.t + 2 * MS, r=0, s="sent"))
+    script.add(*(ev.Tok(t=script.t + (10 + 9 * i) * MS, r=0, x="a") for i in range(20)))
+    script.add(ev.Timings(t=script.t + 400 * MS, r=0, total_n=700, gen_n=20))
+    script.add(ev.End(t=script.t + 400 * MS, r=0, finish="stop"))
+    mine, measures = own(session_of(script.sorted()))
+    assert (measures.tokens.prompt, measures.tokens.cached) == (700, None)
+    assert mine.values.prompt is None
+    assert "cached is not told" in answer(mine, Values()).why
+    assert answer(mine, Values(prompt=512)).study is not None
+
+
 def test_types_go_from_few_bits_to_many_and_start_beside_the_file_s() -> None:
     mine, _ = own(CARD)  # 4.6 bits a weight
     assert moved(mine, Values(), "dtype", 1).dtype == "q4_k_m"
