@@ -13,6 +13,7 @@ from phasetop.export import Exported, What, writer_of
 from phasetop.faults import EXIT_OK, PhasetopError, UsageError
 from phasetop.opening import open_recording
 from phasetop.output import for_stdout, say
+from phasetop.parts import is_of
 
 
 def export(name: str, *, to: str | None, output: str | None, what: What = "tokens") -> int:
@@ -34,7 +35,7 @@ def export(name: str, *, to: str | None, output: str | None, what: What = "token
         return EXIT_OK
     target = Path(output).expanduser()
     try:
-        if target.exists() and target.samefile(path):
+        if is_of(target, path):
             raise PhasetopError(f"{output} is the recording itself: it is not written over")
         target = target.resolve()  # a link stays one
         if target.exists() and not target.is_file():  # a FIFO or a device takes it; a folder says why not

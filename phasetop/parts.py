@@ -55,6 +55,18 @@ def last_part(path: Path) -> Path:
     return path
 
 
+def is_of(target: Path, path: Path) -> bool:
+    """Whether ``target`` is a file of the session of ``path``, by whatever name. Raises `OSError`."""
+    if not target.exists():
+        return False
+    here: Path | None = path
+    while here is not None:
+        if target.samefile(here):
+            return True
+        here = next_part(here)
+    return False
+
+
 def group(paths: list[Path]) -> list[list[Path]]:
     """The files of each session together, its parts in order, sessions in the order of their first mention."""
     found: dict[tuple[Path, str], list[tuple[int, str, Path]]] = {}

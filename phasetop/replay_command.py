@@ -11,6 +11,7 @@ from phasetop.display import Display
 from phasetop.faults import EXIT_OK, PhasetopError, UsageError
 from phasetop.moments import Moment
 from phasetop.output import print_utf8, say, tell
+from phasetop.parts import is_of
 from phasetop.run import has_terminal
 from phasetop.session import Session
 
@@ -67,6 +68,8 @@ def screenshot(name: str, out: str, *, display: Display, at: Moment | None, size
         return EXIT_OK
     target = Path(out).expanduser()
     try:
+        if is_of(target, path):
+            raise PhasetopError(f"{out} is the recording itself: it is not written over")
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o600)
         with open(fd, "w", encoding="utf-8") as file:
             file.write(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isnan
 from typing import Any, Final, TypeVar
 
 import click
@@ -13,6 +14,17 @@ CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 10
 
 OPTIONAL_VALUES: Final = ("--json", "--record", "--think")
 """Options that take their value only after ``=``."""
+
+
+class Within(click.FloatRange):
+    """A number in a range; NaN, which is neither too small nor too large, is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Fails as click's types do."""
+        number = super().convert(value, param, ctx)
+        if isnan(number):
+            self.fail(f"{value} is no number.", param, ctx)
+        return number
 
 
 def option(*names: str, **kwargs: Any) -> Callable[[F], F]:
@@ -29,7 +41,7 @@ def display_options(command: F) -> F:
         option("--colours", "--colors", type=click.Choice(["truecolor", "256", "16", "none"]), help="How many to use."),
         option("--ascii", "ascii_only", is_flag=True, help="Only ASCII characters in the view."),
         option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal (as over SSH)."),
-        option("--fps", type=click.FloatRange(0.5, 60), metavar="N", help="Frames a second (10; 5 over SSH)."),
+        option("--fps", type=Within(0.5, 60), metavar="N", help="Frames a second (10; 5 over SSH)."),
     ]
     for each in reversed(options):
         command = each(command)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from phasetop.cli.completing import recordings
-from phasetop.cli.options import CONTEXT, display_options, option
+from phasetop.cli.options import CONTEXT, Within, display_options, option
 
 EPILOG: Final = """\b
 Examples:
@@ -44,7 +44,7 @@ def _read(module: str, name: str) -> Callable[[click.Context, click.Parameter, s
     callback=_read("phasetop.moments", "moment_of"),
     help="Stand there: 12.5s, 1:02, #900 (a token), 50%.",
 )
-@option("--speed", type=click.FloatRange(0.1, 100), default=1.0, metavar="N", help="Play N times as fast (0.1 to 100).")
+@option("--speed", type=Within(0.1, 100), default=1.0, metavar="N", help="Play N times as fast (0.1 to 100).")
 @option(
     "--screenshot",
     metavar="OUT.svg",

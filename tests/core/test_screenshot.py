@@ -80,6 +80,24 @@ def test_the_end_where_no_moment_is_given_and_characters_alone(recording: Path, 
     ElementTree.fromstring(shown)
 
 
+@pytest.mark.parametrize("command", [("replay", "--screenshot"), ("export", "-o")])
+def test_never_over_the_recording_itself(
+    command: tuple[str, str], recording: Path, tmp_path: Path, state_home: Home
+) -> None:
+    """Not by another name, nor over a further part of it."""
+    further = tmp_path / "two.part2.phasetop"
+    further.write_bytes(b"kept")
+    for name, target in (("a.svg", recording), ("b.svg", further)):
+        link = tmp_path / name
+        link.symlink_to(target)
+        was = target.read_bytes()
+        more = ("--to", "json") if command[0] == "export" else ()
+        done = phasetop(command[0], str(recording), command[1], str(link), *more, home=state_home)
+        assert done.returncode == 1
+        assert "is the recording itself: it is not written over" in done.stderr
+        assert target.read_bytes() == was
+
+
 def test_it_loads_no_textual(recording: Path, state_home: Home) -> None:
     code = (
         "import sys\nfrom phasetop.cli import main\n"
@@ -96,6 +114,8 @@ def test_it_loads_no_textual(recording: Path, state_home: Home) -> None:
         (("--screenshot", "out.png"), "a picture is an .svg"),
         (("--screenshot", "nowhere/at/all.svg"), "cannot write nowhere/at/all.svg"),
         (("--screenshot", "x.svg", "--at", "soon"), "'soon' is no moment"),
+        (("--screenshot", "x.svg", "--speed", "nan"), "nan is no number"),
+        (("--screenshot", "x.svg", "--fps", "nan"), "nan is no number"),
         (("--screenshot", "x.svg", "--size", "large"), "'large' is no size"),
         (("--screenshot", "x.svg", "--size", "9x9"), "too small or too large"),
         (
