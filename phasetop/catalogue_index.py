@@ -6,7 +6,6 @@ index is a cache: without it, or where it cannot be written, everything is read.
 
 from __future__ import annotations
 
-import gzip
 import os
 import zlib
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from phasetop import events as ev
 from phasetop import places
 from phasetop.catalogue import Entry, read_entry
 from phasetop.faults import FormatError
-from phasetop.recording import GZIP_MAGIC
+from phasetop.unzipped import GZIP_MAGIC, Unzipped
 
 NAME: Final = "sessions.index"
 MOST_BYTES: Final = 1 << 28
@@ -132,17 +131,17 @@ def read_file(path: Path) -> Entry:
     with path.open("rb") as file:
         zipped = file.read(2) == GZIP_MAGIC
         file.seek(0)
-        return read_entry(whole_lines(gzip.GzipFile(fileobj=file) if zipped else file, MOST_BYTES if zipped else None))
+        return read_entry(whole_lines(Unzipped(file) if zipped else file, MOST_BYTES if zipped else None))
 
 
-def whole_lines(source: IO[bytes] | gzip.GzipFile, most_bytes: int | None = None) -> Iterator[bytes]:
+def whole_lines(source: IO[bytes] | Unzipped, most_bytes: int | None = None) -> Iterator[bytes]:
     """Blocks of whole lines; what is torn at the end, and a line longer than any can be, is left out.
 
     Raises:
         FormatError: there are more than ``most_bytes``.
     """
     tail, size = b"", 0
-    with suppress(EOFError, zlib.error, gzip.BadGzipFile):
+    with suppress(EOFError, zlib.error):
         while chunk := source.read(_CHUNK_BYTES):
             size += len(chunk)
             if most_bytes is not None and size > most_bytes:

@@ -7,7 +7,6 @@ line is dropped when nobody will finish it. Files are untrusted: everything is b
 from __future__ import annotations
 
 import gc
-import gzip
 import os
 import zlib
 from collections.abc import Iterator
@@ -19,8 +18,8 @@ from phasetop import events as ev
 from phasetop.faults import FormatError
 from phasetop.parts import next_part
 from phasetop.session import Session
+from phasetop.unzipped import GZIP_MAGIC, Unzipped
 
-GZIP_MAGIC: Final = b"\x1f\x8b"
 PART_PREFIX: Final = b'{"k":"part"'
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -226,10 +225,10 @@ def _load_file(path: Path, feed: LineFeed) -> LineFeed:
         if zipped:
             feed.unplaced()
         try:
-            source = gzip.GzipFile(fileobj=file) if zipped else file
+            source = Unzipped(file) if zipped else file
             while chunk := source.read(_CHUNK_BYTES):
                 feed.feed(chunk)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+        except (EOFError, zlib.error):
             if feed.session.hello is None:
                 raise FormatError("this is no phasetop recording: its compression is broken") from None
     return feed

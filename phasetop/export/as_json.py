@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import zlib
 from collections.abc import Iterator
 from itertools import dropwhile, islice
 from pathlib import Path
@@ -14,10 +14,11 @@ from phasetop import events as ev
 from phasetop.catalogue_index import Index
 from phasetop.export import Exported
 from phasetop.parts import next_part
-from phasetop.recording import GZIP_MAGIC, PART_PREFIX
+from phasetop.recording import PART_PREFIX
 from phasetop.report import request_object, to_json
 from phasetop.session import Session
 from phasetop.sessions_list import listed
+from phasetop.unzipped import GZIP_MAGIC, Unzipped
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -73,11 +74,11 @@ def _lines_of(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         zipped = file.read(2) == GZIP_MAGIC
         file.seek(0)
-        source = gzip.GzipFile(fileobj=file) if zipped else file
+        source = Unzipped(file) if zipped else file
         tail = b""
         try:
             while chunk := source.read(_CHUNK_BYTES):
                 *whole, tail = (tail + chunk).split(b"\n")
                 yield from (line for line in whole if line.strip())
-        except (EOFError, OSError):
+        except (EOFError, OSError, zlib.error):
             return  # a torn end: what was whole has been written

@@ -20,6 +20,7 @@ from phasetop.faults import FormatError
 from phasetop.recording import load
 from phasetop.sessions_list import sessions
 from phasetop.totals import Spent, sums
+from phasetop.unzipped import Unzipped
 
 if TYPE_CHECKING:
     from tests.conftest import Home
@@ -105,10 +106,10 @@ def test_what_is_no_recording_is_refused(data: bytes) -> None:
         read_entry(whole_lines(open_bytes(data)))
 
 
-def open_bytes(data: bytes) -> gzip.GzipFile:
+def open_bytes(data: bytes) -> Unzipped:
     import io
 
-    return gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(data)))
+    return Unzipped(io.BytesIO(gzip.compress(data)))
 
 
 def test_a_newer_format_and_a_bomb_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import gzip
+import io
 import os
+import zlib
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from phasetop.faults import FormatError, PhasetopError
 from phasetop.follow import Follower
 from phasetop.recording import LineFeed, load, read_line, settle
 from phasetop.session import Session
+from phasetop.unzipped import Unzipped
 
 HELLO = ev.Hello(t=0, format=1, session="s", anchor=ev.Anchor(mono=0, wall=0), by="phasetop test")
 EVENTS: list[ev.Event] = [
@@ -59,6 +62,22 @@ def test_gzip_and_broken_gzip(tmp_path: Path) -> None:
     assert load(write(tmp_path / "a.gz", zipped)).runs[0].tokens.text[-1] == "🦙"
     with pytest.raises(FormatError, match="compression"):
         load(write(tmp_path / "b.gz", zipped[:20]))
+
+
+def test_all_that_a_cut_gzip_holds_is_read(tmp_path: Path) -> None:
+    packed = zlib.compressobj(wbits=31)
+    head, end = DATA.splitlines(keepends=True)[:-2], DATA.splitlines(keepends=True)[-2:]
+    whole = packed.compress(b"".join(head)) + packed.flush(zlib.Z_SYNC_FLUSH)
+    cut = load(write(tmp_path / "a.gz", whole + (packed.compress(b"".join(end)) + packed.flush())[:3]))
+    plain = load(write(tmp_path / "a.phasetop", b"".join(head)))
+    assert cut.runs[0].tokens.text == plain.runs[0].tokens.text != []
+
+
+@given(st.lists(st.binary(max_size=3000), min_size=1, max_size=3), st.integers(1, 5000), st.binary(max_size=5))
+def test_gzip_is_unpacked_as_the_standard_library_does(members: list[bytes], size: int, after: bytes) -> None:
+    packed = io.BytesIO(b"".join(map(gzip.compress, members)) + b"\0" + after)
+    source = Unzipped(packed)
+    assert b"".join(iter(lambda: source.read(size), b"")) == b"".join(members)
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\x7fELF\x00\x01\n", b"{}\n", b'{"k":"tok","t":1,"r":0}\n', b"\n\n"])
