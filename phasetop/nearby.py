@@ -59,7 +59,7 @@ def recordings(limit: int = 20) -> list[Recording]:
 
 def _newest(folder: Path, pattern: str) -> list[Path]:
     try:
-        dated = [(path.stat().st_mtime, path) for path in folder.glob(pattern)]
+        dated = [(path.stat().st_mtime, path) for path in folder.glob(pattern) if path.is_file()]
     except OSError:
         return []
     return [path for _, path in sorted(dated, reverse=True)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -108,9 +109,11 @@ def live_files() -> list[list[Path]]:
         for path in live_folder().iterdir():
             if path.name.endswith(SUFFIX):
                 try:
-                    dated.append((path.stat().st_mtime, path))
+                    state = path.stat()
                 except OSError:  # a link whose file is gone
                     continue
+                if stat.S_ISREG(state.st_mode):  # a FIFO would be waited for
+                    dated.append((state.st_mtime, path))
     except OSError:
         return []
     return parts.group([path for _, path in sorted(dated, reverse=True)])
@@ -137,6 +140,8 @@ def find_recording(name: str) -> Path:
     given = Path(name).expanduser()
     is_file, is_folder = _kind(given)
     if is_file:
+        if not given.is_file():  # it would be read for ever, or waited for
+            raise FileNotFoundError(f"{name} is a pipe or a device: a recording is a file (`phasetop watch -` reads stdin)")
         return given
     if "/" not in name and (found := _by_name(name)) is not None:
         return found
@@ -223,7 +228,7 @@ def is_live(path: Path) -> bool:
     if fcntl is None:
         return False
     try:
-        fd = os.open(path, os.O_RDONLY)
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a FIFO is not waited for
     except OSError:
         return False
     try:

@@ -68,6 +68,19 @@ def test_recordings_are_found_by_path_name_and_age(state_home: Home) -> None:
         places.find_recording("nowhere")
 
 
+def test_nothing_waits_for_a_pipe_or_reads_a_device(state_home: Home) -> None:
+    for folder in (places.make_private(places.live_folder()), places.make_private(places.recordings_folder())):
+        fifo = folder / "00000000.phasetop"
+        os.mkfifo(fifo)
+        (folder / "zero.phasetop").symlink_to("/dev/zero")
+        assert not places.is_live(fifo)
+        with pytest.raises(FileNotFoundError, match="is a pipe or a device"):
+            places.find_recording(str(fifo))
+    assert places.live_files() == places.kept_files() == []
+    with pytest.raises(FileNotFoundError, match="is a pipe or a device"):
+        places.find_recording("/dev/zero")
+
+
 def test_unfinished_files_go_after_a_week_and_live_ones_never(state_home: Home) -> None:
     folder = places.make_private(places.live_folder())
     week = 8 * 86_400
