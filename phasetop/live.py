@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from phasetop import places, priority, prompts, summary
 from phasetop.alternatives import Alternative, read_alternatives
 from phasetop.display import Display
-from phasetop.faults import EXIT_HUNG_UP
+from phasetop.faults import EXIT_HUNG_UP, FormatError
 from phasetop.follow import Follower
 from phasetop.keeper import Keeper
 from phasetop.lifeline import Lifeline
@@ -152,6 +152,8 @@ class Watched:
             self._looked = self._clock()
         if gone and not self._follower.ended:
             self._gone = True
+            if self.session.hello is None:
+                raise FormatError(f"{self._path}: this is no phasetop recording: it has no whole line")
             if (lacking := self._follower.lacks_part) is not None:
                 notice(self.session, "part-missing", f"part {lacking} of this session is not there any more", level="warn")
             settle(self.session, self.session.last_t, why_it_ended(self.session))

@@ -175,6 +175,22 @@ def test_a_run_is_not_disturbed_by_watchers_that_stand_or_go(
     assert whole["requests"][0]["finish"]["reason"] == "cancelled"
 
 
+def test_a_file_without_a_line_is_no_session(state_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "empty.phasetop").touch()
+    done = subprocess.run(
+        [*PHASETOP, "watch", "empty.phasetop", "--plain"],
+        capture_output=True,
+        text=True,
+        env=state_home.env,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "phasetop: empty.phasetop: this is no phasetop recording: it has no whole line\n",
+    )
+
+
 def test_what_comes_on_stdin(state_home: Home) -> None:
     done = watch("-", input=b"Last login: now\n" + FILE + ev.encode_all(END))
     assert (done.returncode, done.stdout) == (0, TEXT)
