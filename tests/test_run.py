@@ -372,6 +372,20 @@ def test_closed_and_full_streams(state_home: Home, metronome: Beat) -> None:
     assert b"cannot write the output: no space left" in full.stderr
 
 
+@pytest.mark.parametrize("command", ["kv llama3.1-8b", "predict --list-gpus", "models", "--help"])
+def test_stdout_that_is_full_or_has_ascii_alone(command: str, state_home: Home) -> None:
+    line = f"{sys.executable} -m phasetop {command}"
+    ascii_alone = {**state_home.env, "PYTHONIOENCODING": "ascii"}
+    told = subprocess.run(["sh", "-c", line], capture_output=True, env=ascii_alone, stdin=subprocess.DEVNULL, check=False)
+    assert told.returncode == 0, told.stderr
+    told.stdout.decode("utf-8")
+    full = subprocess.run(
+        ["sh", "-c", f"{line} >/dev/full"], capture_output=True, env=state_home.env, stdin=subprocess.DEVNULL, check=False
+    )
+    assert full.returncode == 1
+    assert full.stderr.endswith(b"phasetop: cannot write the output: no space left on device\n")
+
+
 def test_settings_from_the_environment_and_the_config_file(phasetop: Phasetop, metronome: Beat, state_home: Home) -> None:
     url = metronome(rate=1000, tokens=2, prefill_ms=1).url
     folder = state_home.config / "phasetop"

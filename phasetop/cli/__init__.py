@@ -7,6 +7,7 @@ alone, a headless run no Textual, the view no HTTP.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -20,12 +21,14 @@ from phasetop import __version__
 from phasetop.cli.options import CONTEXT, OPTIONAL_VALUES, display_options
 from phasetop.config import read_config
 from phasetop.faults import EXIT_INTERRUPTED, EXIT_PIPE, PhasetopError
-from phasetop.output import open_closed_streams, silence_stdout, tell
+from phasetop.output import open_closed_streams, print_anything, silence_stdout, tell
 from phasetop.visible import harmless
 
 _SESSIONS: Final = ("run", "watch", "replay", "sessions", "compare", "export", "bench")
 COMMANDS: Final = (*_SESSIONS, "models", "kv", "predict", "doctor")
 """The commands in the order in which help lists them; each is a module here."""
+
+_FULL: Final = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG}
 
 EPILOG: Final = """\b
 Examples:
@@ -107,6 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     gc.set_threshold(50_000, 20, 20)  # starting makes many objects and lets none go: an eighth of it was collections
     open_closed_streams()
+    print_anything()
     arguments = _with_optional_values(list(sys.argv[1:] if argv is None else argv))
     debug = "--debug" in arguments or bool(os.environ.get("PHASETOP_DEBUG"))
     try:
@@ -133,7 +137,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        _complain(f"an error of phasetop's own: {type(error).__name__}: {error}", "run it again with `phasetop --debug …`")
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            silence_stdout()
+            _complain(f"cannot write the output: {(error.strerror or str(error)).lower()}")
+        else:
+            _complain(
+                f"an error of phasetop's own: {type(error).__name__}: {error}", "run it again with `phasetop --debug …`"
+            )
         status = 1
     status = status if isinstance(status, int) else 0
     if argv is None:
