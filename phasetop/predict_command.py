@@ -118,6 +118,8 @@ def predict(
         flops_share=read_share("--efficiency-flops", efficiency_flops) if efficiency_flops is not None else None,
         sources=sources,
     )
+    if first.params is not None and first.active_params is not None and first.active_params > first.params:
+        raise UsageError(f"--active-params {active_params}: a token uses no more than there are (--params {params})")
     done = study(first)
     asked = list(itertools.product(dtypes, prompts, contexts, outputs, batches))
     if len(asked) > MAX_ROWS:

@@ -286,3 +286,8 @@ def test_it_loads_neither_http_nor_textual() -> None:
         check=True,
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_no_token_uses_more_parameters_than_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "--params", "8B", "--active-params", "80B", "--gpu", "H100"]) == 2
+    assert "--active-params 80B: a token uses no more than there are (--params 8B)" in capsys.readouterr().err
