@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -27,6 +28,8 @@ SWEEP_HZ: Final = 1.0
 """With several engines the machine is looked at less often: each has a collector of its own."""
 _CONTEXT: Final = 4096
 _CONTEXT_STEP: Final = 256
+_SMALL_TRAINED: Final = 8192
+"""Of the small model; also where a file does not tell its own."""
 _BATCH: Final = 512
 """llama.cpp's own ubatch. A run of the embedded engine takes what a test at its start found, which other load disturbs."""
 _BAR: Final = 16
@@ -77,7 +80,7 @@ def _starts(base: Plan, wanted: BenchPlan) -> Iterator[tuple[Start, dict[str, in
     settings: dict[str, Any] = dict(engine.get("settings") or {})
     need = -(-wanted.most_tokens // _CONTEXT_STEP) * _CONTEXT_STEP
     if "context" not in settings:
-        settings["context"] = max(_CONTEXT, need) * wanted.most_parallel
+        settings["context"] = max(_CONTEXT, min(need, _trained(engine.get("file")))) * wanted.most_parallel
     if "batch" not in settings and (wanted.sweep is None or wanted.sweep.name not in ("batch", "ubatch")):
         settings["batch"] = _BATCH
     if wanted.most_parallel > 1:
@@ -96,6 +99,22 @@ def _starts(base: Plan, wanted: BenchPlan) -> Iterator[tuple[Start, dict[str, in
         own = {wanted.sweep.name: value}
         each = {"file": engine.get("file"), "settings": {**settings, **own}}
         yield replace(start, target=Target("embedded"), engine=each), own
+
+
+def _trained(file: str | None) -> int:
+    """The context that a model was trained for: no engine is started with more than that unless -c says so.
+
+    A cell that does not fit is refused by its lane then, with the context; without a limit a mistyped length would take all
+    memory there is.
+    """
+    if file is None:
+        return _SMALL_TRAINED
+    from phasetop.model_metadata import from_file
+
+    try:
+        return from_file(Path(file)).context_trained or _SMALL_TRAINED
+    except (PhasetopError, OSError):  # what the engine says of the file is said when it starts
+        return _SMALL_TRAINED
 
 
 def _run(

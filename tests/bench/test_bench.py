@@ -307,3 +307,10 @@ def test_a_real_llama_server(bench: Bench, llama_server: LlamaServer, collect: C
     command = counted.lifeline.count(api="raw", messages=None, prompt=text)
     answer = counted.until(lambda s: next((c for c in s.controls.items if c.id == command), None))
     assert (answer.ok, answer.n) == (True, prompt)
+
+
+def test_a_length_beyond_the_trained_context_is_refused_and_takes_no_memory(bench: Bench, small_model: Path) -> None:
+    """SmolLM2-135M was trained for 8,192; a cache of 999,999 cells would be 22 GB."""
+    done = bench(str(small_model), "-P", "999999", "-G", "8", "--no-record", "-t", "1", "-b", "64")
+    assert done.returncode == 1, done.stderr
+    assert "1,000,007 tokens do not fit in the server's context of 8,192" in done.stderr
