@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from phasetop import priority
 from phasetop.events import valid
 from phasetop.faults import PhasetopError
 from phasetop.follow import Follower
@@ -93,7 +94,7 @@ class Lifeline:
         self._closed = False
         self._rotates = start.part_bytes is not None or start.part_ns is not None
         self._file = SessionFile(self.session_id, record, keep_as)
-        self._process = self._spawn()
+        self._process = self._spawn(aside=start.target is None)
         self._anchor_guess = time.monotonic_ns()
         assert self._process.stdout is not None
         pipe = self._process.stdout.fileno()
@@ -127,7 +128,8 @@ class Lifeline:
             },
         )
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self, *, aside: bool) -> subprocess.Popen[bytes]:
+        """Start the collector; ``aside``: it only looks around and stamps nothing, so the first picture goes before it."""
         log: Any = subprocess.DEVNULL
         if self._file.log is not None:
             try:
@@ -142,6 +144,8 @@ class Lifeline:
                 stderr=log,
                 start_new_session=True,
                 bufsize=0,
+                # No thread runs here yet: the collector is started before anything else is loaded.
+                preexec_fn=_step_aside if aside else None,
             )
         except OSError as error:
             raise PhasetopError(f"cannot start the collector: {error}") from error
@@ -355,6 +359,16 @@ class _Own(Follower):
         if came:
             self._came()
         return came
+
+
+def _step_aside() -> None:
+    """Of a process in a session of its own: Linux weighs sessions against each other before it looks at niceness in one."""
+    os.nice(priority.STARTING)
+    try:
+        with open("/proc/self/autogroup", "w", encoding="ascii") as file:
+            file.write(str(priority.STARTING))
+    except OSError:
+        pass  # no such grouping here
 
 
 def _as_dict(target: Target) -> dict[str, Any]:
