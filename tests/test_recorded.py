@@ -34,7 +34,8 @@ OLDER = Path(__file__).parent / "data" / "older-build.phasetop"
 def started(spawn: Spawn, home: Home, url: str, *more: str) -> subprocess.Popen[bytes]:
     """A headless run whose first text has come."""
     argv = [sys.executable, "-m", "phasetop", "run", url, "-p", "hi", *more]
-    running = spawn(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=home.env)
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    running = spawn(argv, **pipes, bufsize=0, env=home.env)  # `communicate` would not see what a buffer has taken
     assert running.stdout is not None
     assert running.stdout.read(4) == b" the"
     return running
