@@ -5,7 +5,7 @@ draws it on a pty. The time from the write of a token's line to the token's stan
 the link's own, from the same write to the same line's coming out of `ssh far tail -f`. Goal, over that of the link: p50 half
 a frame and 10 ms, p99 a frame and 20 ms. The link's bytes are what ssh read, of which the file's own are the floor.
 
-    far_screen.py [--tok-s 20] [--seconds 20] [--hz 10] [--compress]
+    far_screen.py [--tok-s 23] [--seconds 20] [--hz 10] [--compress]
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def quantile(values: list[float], share: float) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tok-s", type=float, default=20)
+    parser.add_argument("--tok-s", type=float, default=23)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--hz", type=float, default=10)
     parser.add_argument("--compress", action="store_true", help="ssh's own compression")
