@@ -363,12 +363,12 @@ class _Own(Follower):
 
 def _step_aside() -> None:
     """Of a process in a session of its own: Linux weighs sessions against each other before it looks at niceness in one."""
-    os.nice(priority.STARTING)
-    try:
+    try:  # what is raised here would end in the parent as an error that nobody expects
+        os.nice(priority.STARTING)
         with open("/proc/self/autogroup", "w", encoding="ascii") as file:
             file.write(str(priority.STARTING))
     except OSError:
-        pass  # no such grouping here
+        pass  # not allowed, or no such grouping here
 
 
 def _as_dict(target: Target) -> dict[str, Any]:

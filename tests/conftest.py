@@ -107,6 +107,17 @@ def free_port() -> int:
     return take_free_port()
 
 
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """(reader, writer) of a pipe that blocks neither, as a collector's stdout is."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    yield reader, writer
+    os.close(reader)
+    os.close(writer)
+
+
 class Spawn(Protocol):
     """Starts a process that the test's end reaps; keywords as `subprocess.Popen` has them."""
 

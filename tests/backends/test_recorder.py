@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,6 @@ import pytest
 from phasetop import events as ev
 from phasetop.backends.recorder import Recorder
 from phasetop.recording import load
-
-
-@pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    yield reader, writer
-    os.close(reader)
-    os.close(writer)
 
 
 def test_nothing_is_written_after_the_last_line(tmp_path: Path, pipe: tuple[int, int]) -> None:

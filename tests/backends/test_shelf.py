@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,16 +34,6 @@ if TYPE_CHECKING:
 
 MS = 1_000_000
 HOST = ev.Host(name="box", cpu="EPYC", cores=2)
-
-
-@pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    yield reader, writer
-    os.close(reader)
-    os.close(writer)
 
 
 def describe() -> list[ev.Event]:

@@ -32,16 +32,6 @@ def lost(why: str) -> bytes:
 
 
 @pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    yield reader, writer
-    os.close(reader)
-    os.close(writer)
-
-
-@pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system of 64 KB."""
     folder = tmp_path / "disk"
