@@ -83,6 +83,13 @@ class Process:
         spread = sum((t - mean_t) ** 2 for t, _, _ in points)
         return sum((t - mean_t) * (kb - mean_kb) for t, kb, _ in points) / spread if spread else 0.0
 
+    def course(self) -> str:
+        """MB at each tenth of the time: a leak goes on straight, a cache that fills comes to rest."""
+        if not self.seen:
+            return ""
+        tenths = (self.seen[-1][0] * i / 10 for i in range(11))
+        return " ".join(f"{min(self.seen, key=lambda p: abs(p[0] - t))[1] / 1024:.1f}" for t in tenths)
+
     def growth_kb(self) -> float:
         """By the slope, over the settled time."""
         points = self.settled()
@@ -279,6 +286,7 @@ def verdict(soak: Soak, disk: FullDisk | None, status: int | None) -> list[str]:
             f"{process.name:9} {first[1] / 1024:6.1f} {final[1] / 1024:8.1f} MB {process.slope_kb_per_s() * 60:+9.0f} KB"
             f"        {first[2]} to {final[2]} (most {max(p[2] for p in points)})"
         )
+        print(f"{'':9} {process.course()}")
         if process.growth_kb() > allowed:
             wrong.append(f"{process.name} grew by {process.growth_kb():.0f} KB, allowed are {allowed}")
         if final[2] > first[2] + 3:
