@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.backends.server_json import MAX_TOKENS
 
@@ -83,7 +84,7 @@ def pieces(text: str, entries: list[Entry]) -> Pieces:
 
 def _spell(text: str, entries: list[Entry]) -> tuple[list[ev.Text], list[str | None]]:
     none: list[str | None] = [None] * len(entries)
-    tokens: list[ev.Text] = [ev.valid_text(entry.token or "") for entry in entries]
+    tokens: list[ev.Text] = [codec.valid_text(entry.token or "") for entry in entries]
     if _UNKNOWN_CHARACTER not in text and "".join(map(str, tokens)) == text:
         return tokens, none
     parts = [_bytes(entry) for entry in entries]

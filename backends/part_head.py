@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.columns import Versions
 
@@ -108,14 +109,14 @@ class PartHead:
         """The head of part ``part``, begun at ``t``: as the parts before have it, then the line that ends it."""
         found: list[bytes] = []
         if self._hello is not None:
-            found.append(ev.encode(msgspec.structs.replace(self._hello, part=part)))
+            found.append(codec.encode(msgspec.structs.replace(self._hello, part=part)))
         for versions in self._known.values():
             described = versions.at()
             if described is not None:
-                found.append(ev.encode(msgspec.structs.replace(described, t=versions.first_t)))
+                found.append(codec.encode(msgspec.structs.replace(described, t=versions.first_t)))
         found += [*self._servers.values(), *self._notices.values()]
         for own in self._own.values():
             found += own
         found += self._common
-        found.append(ev.encode(ev.Part(t=t, part=part, carried=list(self._own))))
+        found.append(codec.encode(ev.Part(t=t, part=part, carried=list(self._own))))
         return found

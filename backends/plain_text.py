@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-from phasetop import events as ev
+from phasetop import codec
 
 MAX_TEXT: Final = 300
 """The longest error text that is kept or shown, in characters."""
@@ -34,7 +34,7 @@ def harmless(text: object, limit: int = MAX_TEXT, secrets: Iterable[str] = ()) -
     line = _SECRETS[0].sub(r"\1 …", line)
     line = _SECRETS[1].sub(r"\1\2…", line)
     line = _SECRETS[2].sub(r"\1-…", line)
-    line = " ".join(ev.valid_text(line).split())
+    line = " ".join(codec.valid_text(line).split())
     line = _INVISIBLE.sub("\ufffd", "".join(chr(0x2400 + ord(c)) if c < " " else c for c in line))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from phasetop import __version__
+from phasetop import __version__, codec
 from phasetop import events as ev
 from phasetop.backends.cgroup import container_of, limits_of
 from phasetop.backends.shelf import Limits, Shelf
@@ -138,12 +138,12 @@ class Recorder:
         if tag == "end":
             del self._last_t[r]
         try:
-            line = ev.encode(event)
+            line = codec.encode(event)
         except UnicodeEncodeError:
-            line = ev.encode(msgspec.convert(ev.valid(msgspec.to_builtins(event)), type(event)))
-        if len(line) > ev.MAX_LINE_BYTES:
+            line = codec.encode(msgspec.convert(codec.valid(msgspec.to_builtins(event)), type(event)))
+        if len(line) > codec.MAX_LINE_BYTES:
             event = _shortened(event)
-            line = ev.encode(event)
+            line = codec.encode(event)
         return event, line
 
     def notice(self, code: str, text: str, *, level: str = "info", r: int | None = None, **about: object) -> None:
@@ -151,7 +151,7 @@ class Recorder:
         self.emit(ev.Notice(t=self.now(), code=code, level=level, text=text, r=r, about=dict(about) or None))
 
     def _lost(self, why: str) -> bytes:
-        return ev.encode(ev.Notice(t=self.now(), code="not-recorded", level="error", text=why))
+        return codec.encode(ev.Notice(t=self.now(), code="not-recorded", level="error", text=why))
 
     def clock(self) -> None:
         """Write the clocks again."""
@@ -161,14 +161,14 @@ class Recorder:
         """Write the last line and make the file last."""
         with self._guard:
             bye = ev.Bye(t=self.now(), reason=reason, lines=self._journal.lines, dropped=self._journal.dropped or None)
-            self._journal.write(ev.encode(bye))
+            self._journal.write(codec.encode(bye))
             self._closed = True  # threads that are not over yet have nothing more to tell
             self._journal.close()
 
 
 def _shortened(event: ev.Event) -> ev.Event:
     """An event whose text is too long for a line, with what fits (and, where the kind can say so, how long it was)."""
-    room = ev.MAX_LINE_BYTES // 8
+    room = codec.MAX_LINE_BYTES // 8
     match event:
         case ev.Tok(x=str() as text):
             return msgspec.structs.replace(event, x=text[:room], cut=len(text.encode()), top=None)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.backends.logprobs import Pieces
 from phasetop.backends.plain_text import harmless
@@ -188,16 +189,16 @@ class Reply:
         return "context" if full or self.truncated else None
 
 
-def fit(tok: ev.Tok, limit: int = ev.MAX_LINE_BYTES - 1024) -> ev.Tok:
+def fit(tok: ev.Tok, limit: int = codec.MAX_LINE_BYTES - 1024) -> ev.Tok:
     """The line as it may be written: one that is too long loses its alternatives, then text; ``cut`` says the bytes lost."""
-    if len(ev.encode(tok)) <= limit:
+    if len(codec.encode(tok)) <= limit:
         return tok
     tok = msgspec.structs.replace(tok, top=None, tool=None if tok.tool is None else ev.Tool(index=tok.tool.index))
-    if len(ev.encode(tok)) <= limit:
+    if len(codec.encode(tok)) <= limit:
         return tok
     text = tok.x if isinstance(tok.x, str) else "".join(map(str, tok.x if isinstance(tok.x, list) else []))
     whole = text.encode()
-    spare = limit - len(ev.encode(msgspec.structs.replace(tok, x="", p=None, i=None, b=None, cut=len(whole))))
+    spare = limit - len(codec.encode(msgspec.structs.replace(tok, x="", p=None, i=None, b=None, cut=len(whole))))
     low, high = 0, len(text)
     while low < high:  # the longest beginning whose JSON fits: escapes make its length no simple function of the text's
         middle = (low + high + 1) // 2

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from phasetop import events as ev
+from phasetop import codec
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -54,7 +54,7 @@ def load(data: bytes) -> Any:
 
 def _clean(value: Any, depth: int) -> Any:
     if isinstance(value, str):
-        return ev.valid_text(value)
+        return codec.valid_text(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, int):
@@ -64,7 +64,7 @@ def _clean(value: Any, depth: int) -> Any:
     if isinstance(value, list):
         return [_clean(item, depth - 1) for item in value]
     if isinstance(value, dict):
-        return {ev.valid_text(key): _clean(item, depth - 1) for key, item in value.items()}
+        return {codec.valid_text(key): _clean(item, depth - 1) for key, item in value.items()}
     return value
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.backends.part_head import MOST_BYTES, PartHead
 from phasetop.figures import size as size_text
@@ -116,7 +117,7 @@ class Shelf:
             with suppress(OSError):
                 link.symlink_to(path)
         size = self._journal.size
-        last = ev.encode(ev.Part(t=now, part=part, file=path.name))
+        last = codec.encode(ev.Part(t=now, part=part, file=path.name))
         if not self._journal.go_on(path, lines, last, also=None if self.kept is None else part_beside(self.kept, part)):
             self._refused_at = size
             if link is not None and link.is_symlink():

@@ -25,6 +25,7 @@ from pathlib import Path
 from loopback import far_machine
 from terminal import Terminal, environ
 
+from phasetop import codec
 from phasetop import events as ev
 
 TOKEN = re.compile(rb"t\d{6}")
@@ -50,7 +51,7 @@ class Writer(threading.Thread):
         self._write(ev.Request(t=2, r=0, v=0, m=0, api="chat", messages=[]), ev.State(t=3, r=0, s="sent", at=3))
 
     def _write(self, *events: ev.Event) -> None:
-        data = ev.encode_all(list(events))
+        data = codec.encode_all(list(events))
         self.bytes += os.write(self._fd, data)
 
     def run(self) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from terminal import Terminal, environ
 
+from phasetop import codec
 from phasetop import events as ev
 
 BURNER = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
@@ -50,7 +51,7 @@ def recording(path: Path, tokens: int) -> Path:
             made.append(ev.Tok(t=t + 1, r=0, x="", n=0))
     made.append(ev.End(t=100_000_000 + tokens * 10_000_000, r=0, finish="stop"))
     made.append(ev.Bye(t=100_000_001 + tokens * 10_000_000, reason="done", lines=len(made)))
-    path.write_bytes(ev.encode_all(made))
+    path.write_bytes(codec.encode_all(made))
     return path
 
 

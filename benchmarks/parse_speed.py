@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from phasetop import events as ev
+from phasetop import codec
 from phasetop.backends.llamacpp_stream import CompletionStream
 from phasetop.backends.openai_stream import ChatStream
 from phasetop.backends.protocol import StreamParser
@@ -77,7 +77,7 @@ def measure(make: Callable[[int], StreamParser], reads: list[bytes], repeat: int
         for at, data in enumerate(reads):
             events = parser.feed(data, at * 5_000_000)
             if encode:
-                ev.encode_all(events)
+                codec.encode_all(events)
         best = min(best, (time.perf_counter_ns() - began) / len(reads) / 1000)
     return best
 

@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.recording import load
 from phasetop.tui.cells import Canvas
@@ -62,7 +63,7 @@ def write_session(path: Path, tokens: int, *, seed: int = 1) -> None:
     for at in range(0, t, 170 * MS):
         values: dict[str, float | None] = {"0": 1.9, "1": 2e9 + at % 7, "2": 1.8, "3": 2e8}
         lines.append(ev.Smp(t=at + 170 * MS, t0=at, v=values))
-    path.write_bytes(b"".join(ev.encode(line) for line in sorted(lines, key=lambda line: line.t)))
+    path.write_bytes(b"".join(codec.encode(line) for line in sorted(lines, key=lambda line: line.t)))
 
 
 def shown(took: list[float]) -> str:

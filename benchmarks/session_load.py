@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.recording import load
 
@@ -29,9 +30,9 @@ def write_session(path: Path, tokens: int, *, logprob: bool, top: int, seed: int
     words = [" " + "".join(rng.choices("abcdefghijklmnop", k=rng.randint(1, 8))) for _ in range(5000)]
     anchor = ev.Anchor(mono=1, wall=1_796_000_000_000_000_000)
     with path.open("wb") as file:
-        file.write(ev.encode(ev.Hello(t=0, format=1, session="0", anchor=anchor, by="phasetop 0")))
-        file.write(ev.encode(ev.Request(t=1000, r=0, v=0, m=0, api="chat", messages=[{"role": "user", "content": "x"}])))
-        file.write(ev.encode(ev.State(t=2000, r=0, s="sent", at=2000)))
+        file.write(codec.encode(ev.Hello(t=0, format=1, session="0", anchor=anchor, by="phasetop 0")))
+        file.write(codec.encode(ev.Request(t=1000, r=0, v=0, m=0, api="chat", messages=[{"role": "user", "content": "x"}])))
+        file.write(codec.encode(ev.State(t=2000, r=0, s="sent", at=2000)))
         t = 300_000_000
         for _ in range(tokens):
             t += int(rng.lognormvariate(15.9, 0.2))
@@ -40,8 +41,8 @@ def write_session(path: Path, tokens: int, *, logprob: bool, top: int, seed: int
                 tok.p, tok.i = round(-rng.expovariate(2), 5), rng.randrange(128_000)
             if top:
                 tok.top = [part for _ in range(top) for part in (rng.choice(words), round(-rng.expovariate(0.3), 5))]
-            file.write(ev.encode(tok))
-        file.write(ev.encode(ev.End(t=t + 1000, r=0, finish="length")))
+            file.write(codec.encode(tok))
+        file.write(codec.encode(ev.End(t=t + 1000, r=0, finish="length")))
 
 
 def peak_mib() -> float:

@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from phasetop import codec
 from phasetop import events as ev
 
 WORDS = [" the", " model", " reads", " every", " weight", " once"]
@@ -25,14 +26,14 @@ def write_session(path: Path, tokens: int, began_ns: int) -> None:
     """One whole session of one request."""
     anchor = ev.Anchor(mono=1, wall=began_ns)
     lines = [
-        ev.encode(ev.Hello(t=0, format=1, session=path.stem, anchor=anchor, by="phasetop 0")),
-        ev.encode(ev.Server(t=1, v=0, backend="llamacpp")),
-        ev.encode(ev.Model(t=2, m=0, v=0, name="llama3.1:8b")),
-        ev.encode(ev.Request(t=1000, r=0, v=0, m=0, api="chat", messages=[{"role": "user", "content": "x"}])),
-        ev.encode(ev.State(t=2000, r=0, s="sent", at=2000)),
-        *(ev.encode(ev.Tok(t=300_000_000 + 8_000_000 * i, r=0, x=WORDS[i % 6], p=-0.12345)) for i in range(tokens)),
-        ev.encode(ev.End(t=300_000_000 + 8_000_000 * tokens, r=0, finish="length")),
-        ev.encode(ev.Bye(t=300_000_000 + 8_000_000 * tokens, reason="done", lines=tokens + 6)),
+        codec.encode(ev.Hello(t=0, format=1, session=path.stem, anchor=anchor, by="phasetop 0")),
+        codec.encode(ev.Server(t=1, v=0, backend="llamacpp")),
+        codec.encode(ev.Model(t=2, m=0, v=0, name="llama3.1:8b")),
+        codec.encode(ev.Request(t=1000, r=0, v=0, m=0, api="chat", messages=[{"role": "user", "content": "x"}])),
+        codec.encode(ev.State(t=2000, r=0, s="sent", at=2000)),
+        *(codec.encode(ev.Tok(t=300_000_000 + 8_000_000 * i, r=0, x=WORDS[i % 6], p=-0.12345)) for i in range(tokens)),
+        codec.encode(ev.End(t=300_000_000 + 8_000_000 * tokens, r=0, finish="length")),
+        codec.encode(ev.Bye(t=300_000_000 + 8_000_000 * tokens, reason="done", lines=tokens + 6)),
     ]
     path.write_bytes(b"".join(lines))
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from phasetop import codec, far
 from phasetop import events as ev
-from phasetop import far
 from phasetop.alternatives import Alternative
 from phasetop.faults import FormatError, PhasetopError
 from phasetop.inflow import HEAD_BYTES, Inflow
@@ -285,8 +285,8 @@ def _check(first: bytes) -> None:
     if first.startswith(far.HELLO) and len(first) >= HEAD_BYTES - 1:
         return  # too long to be shown whole
     try:
-        event = ev.decode_lean(first)
-    except ev.BadLine:
+        event = codec.decode_lean(first)
+    except codec.BadLine:
         event = None
     if event is None:
         raise FormatError("this is no phasetop session: its first line is none's")

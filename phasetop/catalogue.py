@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.faults import FormatError
 from phasetop.recording import check_hello
@@ -146,8 +147,8 @@ def _hello(line: bytes) -> ev.Hello:
     if not line:
         raise FormatError("this is no phasetop recording: it has no whole line")
     try:
-        hello = ev.decode(line)
-    except ev.BadLine:
+        hello = codec.decode(line)
+    except codec.BadLine:
         hello = None
     if hello is None:
         raise FormatError("this is no phasetop recording: its first line is no session's")
@@ -191,8 +192,8 @@ def _end_of(tail: bytes) -> tuple[int, str | None]:
     last, bye = 0, None
     for line in tail[-TAIL_BYTES:].split(b"\n"):
         try:
-            event = ev.decode_lean(line)
-        except ev.BadLine:
+            event = codec.decode_lean(line)
+        except codec.BadLine:
             continue
         if event is not None:
             last = max(last, event.t)

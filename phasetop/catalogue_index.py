@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Struct, field
 
 import phasetop
-from phasetop import events as ev
-from phasetop import places
+from phasetop import codec, places
 from phasetop.catalogue import Entry, read_entry
 from phasetop.faults import FormatError
 from phasetop.unzipped import GZIP_MAGIC, Unzipped
@@ -112,7 +111,7 @@ class Index:
 
 def _key(path: Path) -> str:
     """A file's name as JSON can hold it: names are bytes, and need not be text."""
-    return ev.valid_text(str(path))
+    return codec.valid_text(str(path))
 
 
 def stamp_of(path: Path) -> str:
@@ -148,7 +147,7 @@ def whole_lines(source: IO[bytes] | Unzipped, most_bytes: int | None = None) -> 
                 raise FormatError(f"unpacks to more than {most_bytes >> 20} MiB: too large to look through")
             end = chunk.rfind(b"\n") + 1
             if not end:
-                tail = (tail + chunk)[: ev.MAX_READ_BYTES + 1]
+                tail = (tail + chunk)[: codec.MAX_READ_BYTES + 1]
                 continue
             yield tail + chunk[:end]
             tail = chunk[end:]

@@ -8,18 +8,12 @@ in `KINDS`, and what reads it; adding keys or kinds keeps the format, changing a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
 FORMAT: Final = 1
 """The format that this version writes and the highest it reads."""
-
-MAX_LINE_BYTES: Final = 16 * 1024 * 1024
-"""What a writer writes at most in one line."""
-MAX_READ_BYTES: Final = 32 * 1024 * 1024
-"""What a reader takes at most as one line."""
 
 Text: TypeAlias = str | Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 """A text, or the length in UTF-8 bytes of one that redaction left out."""
@@ -401,101 +395,6 @@ AnyEvent: TypeAlias = (
 )  # fmt: skip
 
 
-class LeanTok(Tok, tag="tok", kw_only=True):
-    """A `Tok` whose alternatives are left as they stand in the line: a column needs to know only that there are some."""
-
-    top: msgspec.Raw = msgspec.Raw()  # type: ignore[assignment]
-
-
-class BadLine(ValueError):
-    """A line that is no event of this format: torn, not JSON, or with values that cannot be."""
-
-
-class _Kind(msgspec.Struct):
-    k: str = ""
-
-
-TOKEN_PREFIX: Final = b'{"k":"tok"'
-"""How a token's line begins where a writer of ours wrote it: others are told by their tag."""
-
-_encoder = msgspec.json.Encoder()
-_any_decoder = msgspec.json.Decoder(AnyEvent)
-_tok_decoder = msgspec.json.Decoder(Tok)
-_lean_tok_decoder = msgspec.json.Decoder(LeanTok)
-_kind_decoder = msgspec.json.Decoder(_Kind)
-_TAGS: Final = frozenset(str(kind.__struct_config__.tag) for kind in KINDS)
-
-
-def encode(event: Event) -> bytes:
-    """One line with its newline. Raises `UnicodeEncodeError` for lone surrogates: see `valid_text`."""
-    return _encoder.encode(event) + b"\n"
-
-
-def encode_all(events: Iterable[Event]) -> bytes:
-    """Whole lines of several events, for one write."""
-    return b"".join(_encoder.encode(event) + b"\n" for event in events)
-
-
-def decode(line: bytes) -> AnyEvent | None:
-    """The event of a line (with or without its newline); None for a kind that this version does not know.
-
-    Raises:
-        BadLine: the line is too long, no JSON object, or has keys of an impossible type or value.
-
-    """
-    return _decode(line, _tok_decoder)
-
-
-def decode_lean(line: bytes) -> AnyEvent | None:
-    """As `decode`, for a `Session`: a token comes as `LeanTok` (twice as fast where it has 20 alternatives)."""
-    return _decode(line, _lean_tok_decoder)
-
-
-def decode_token(line: bytes) -> LeanTok | None:
-    """A line that begins with `TOKEN_PREFIX`, as `decode_lean` has it; None where it is no token after all."""
-    try:
-        return _lean_tok_decoder.decode(line) if len(line) <= MAX_READ_BYTES else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _decode(line: bytes, tok_decoder: msgspec.json.Decoder[Tok] | msgspec.json.Decoder[LeanTok]) -> AnyEvent | None:
-    if len(line) > MAX_READ_BYTES:
-        raise BadLine("longer than 32 MiB")
-    try:
-        if line.startswith(TOKEN_PREFIX):
-            return tok_decoder.decode(line)
-        return _any_decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        try:
-            kind = _kind_decoder.decode(line).k
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise BadLine(str(error)) from error
-        if kind and kind not in _TAGS:
-            return None
-        raise BadLine(str(error)) from error
-
-
-def valid_text(text: str) -> str:
-    """``text`` as valid Unicode: surrogate pairs joined, lone surrogates made U+FFFD. Control characters stay."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def valid(value: Any) -> Any:
-    """A JSON value whose every text, keys too, is `valid_text`."""
-    if isinstance(value, str):
-        return valid_text(value)
-    if isinstance(value, dict):
-        return {valid_text(str(key)): valid(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [valid(each) for each in value]
-    return value
-
-
 def text_bytes(text: Text | None) -> int:
     """The length of a text in UTF-8 bytes, redacted or not; 0 for none."""
     if text is None:
@@ -508,19 +407,3 @@ def shown(text: Text | None) -> str:
     if text is None:
         return ""
     return "·" * min(text, 10_000) if isinstance(text, int) else text
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a line; docs/events.schema.json is this."""
-    from inspect import cleandoc
-
-    schema = msgspec.json.schema(AnyEvent)
-    for kind in schema["$defs"].values():  # later Pythons and msgspecs take the indentation out themselves
-        if "description" in kind:
-            kind["description"] = cleandoc(kind["description"])
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"A line of a phasetop session, format {FORMAT}",
-        "description": "One JSON object a line, told apart by k. Readers ignore keys and kinds that are not here.",
-        **schema,
-    }

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from phasetop import priority
-from phasetop.events import valid
+from phasetop.codec import valid
 from phasetop.faults import PhasetopError
 from phasetop.follow import Follower
 from phasetop.session_file import SessionFile

@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from phasetop import codec, places
 from phasetop import events as ev
-from phasetop import places
 from phasetop.parts import SUFFIX, split_stem, stem_of
 
 _HEAD_BYTES: Final = 1 << 16
@@ -78,8 +78,8 @@ def told_by(path: Path, head: bytes) -> LiveSession | None:
     began, model, served = None, None, False
     for line in head.split(b"\n")[:-1]:
         try:
-            event = ev.decode_lean(line)
-        except ev.BadLine:
+            event = codec.decode_lean(line)
+        except codec.BadLine:
             continue
         match event:
             case ev.Hello(kind="observe"):

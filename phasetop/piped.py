@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.alternatives import Alternative
 from phasetop.faults import FormatError
@@ -99,8 +100,8 @@ class Piped:
             line = data[start : end + 1]
             event = None
             try:
-                event = ev.decode_lean(line) if line.startswith(b"{") else None
-            except ev.BadLine:
+                event = codec.decode_lean(line) if line.startswith(b"{") else None
+            except codec.BadLine:
                 pass
             if isinstance(event, ev.Hello):
                 self._begun = True

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.faults import FormatError
 from phasetop.parts import next_part
@@ -83,7 +84,7 @@ class LineFeed:
         with _no_collections():
             lines = data[:end].splitlines(keepends=True) if b"\r" not in data else list(_lines(data[:end]))
             self._take_all(lines)
-        if len(self._tail) > ev.MAX_READ_BYTES:  # never let a hostile line fill the memory
+        if len(self._tail) > codec.MAX_READ_BYTES:  # never let a hostile line fill the memory
             self._overlong = True
             self.offset += len(self._tail)
             self._tail = b""
@@ -93,12 +94,12 @@ class LineFeed:
         """Take whole lines in order; tokens of one request that follow each other go in together."""
         toks: list[ev.Tok] = []
         places: list[tuple[int, int] | None] = []
-        decode, placed = ev.decode_token, self._placed
+        decode, placed = codec.decode_token, self._placed
         for line in lines:
             if self._in_head:
                 self._pass_over(line)
                 continue
-            if self._overlong or not line.startswith(ev.TOKEN_PREFIX) or (tok := decode(line)) is None:
+            if self._overlong or not line.startswith(codec.TOKEN_PREFIX) or (tok := decode(line)) is None:
                 self._flush(toks, places)
                 self._take(line)
                 continue
@@ -124,8 +125,8 @@ class LineFeed:
 
     def _check_part(self, line: bytes) -> None:
         try:
-            hello = ev.decode_lean(line)
-        except ev.BadLine:
+            hello = codec.decode_lean(line)
+        except codec.BadLine:
             hello = None
         known = self.session.hello
         if not isinstance(hello, ev.Hello) or known is None or hello.session != known.session:
@@ -148,8 +149,8 @@ class LineFeed:
             session.bad_lines += 1
             return
         try:
-            event = ev.decode_lean(line)
-        except ev.BadLine:
+            event = codec.decode_lean(line)
+        except codec.BadLine:
             if session.hello is None:
                 raise FormatError("this is no phasetop recording: its first line is no session's") from None
             session.bad_lines += 1
@@ -282,8 +283,8 @@ def read_line(path: Path, where: tuple[int, int]) -> ev.AnyEvent | None:
             if offset < length:
                 file.seek(offset)
                 try:
-                    return ev.decode(file.read(size))
-                except ev.BadLine:
+                    return codec.decode(file.read(size))
+                except codec.BadLine:
                     return None
         offset -= length
         here = next_part(here)

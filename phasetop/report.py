@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 import phasetop
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.columns import ANSWER, LIVE, THINK
 from phasetop.gpuphases import why_none
@@ -64,7 +65,7 @@ def request_object(session: Session, run: Run, *, cursor: int = LIVE, kept_as: s
     hello = session.hello
     found: dict[str, Any] = {
         "phasetop": hello.by.removeprefix("phasetop ") if hello is not None else phasetop.__version__,
-        "session": None if kept_as is None else ev.valid_text(kept_as),
+        "session": None if kept_as is None else codec.valid_text(kept_as),
         "session_id": hello.session if hello is not None else None,
         "request": run.r,
         "started": _started(session, figures.phases.start),

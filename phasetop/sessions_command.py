@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from phasetop import events as ev
-from phasetop import places
+from phasetop import codec, places
 from phasetop.catalogue_index import Index
 from phasetop.faults import EXIT_FAILED, EXIT_OK, FormatError, PhasetopError, UsageError
 from phasetop.output import print_utf8, say, tell
@@ -226,4 +225,4 @@ def _width() -> int:
 def _print_json(value: Any, as_json: str) -> None:
     from phasetop.report import to_json
 
-    print_utf8(to_json(ev.valid(value), compact=as_json == "compact"))
+    print_utf8(to_json(codec.valid(value), compact=as_json == "compact"))

@@ -13,7 +13,7 @@ from msgspec import Struct
 from phasetop import places
 from phasetop.catalogue import Entry, Row, row_of
 from phasetop.catalogue_index import Index
-from phasetop.events import valid_text
+from phasetop.codec import valid_text
 from phasetop.faults import FormatError
 from phasetop.parts import next_part, split_stem, stem_of
 

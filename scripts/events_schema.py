@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from phasetop.events import json_schema
+from phasetop.codec import json_schema
 
 FILE: Final = Path(__file__).resolve().parents[1] / "docs" / "events.schema.json"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.cli import main
 from phasetop.live import Recorded
@@ -82,7 +83,7 @@ def test_a_command(
     folder = state_home.state / "phasetop" / "recordings"
     folder.mkdir(parents=True)
     file = folder / "x\x1b[2J.phasetop"
-    file.write_bytes(ev.encode_all(EVENTS))
+    file.write_bytes(codec.encode_all(EVENTS))
     for stream in (sys.stdout, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: True)
     main([word.replace("FILE", str(file)) for word in command])

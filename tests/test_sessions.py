@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.cli import main
 from phasetop.lifeline import Start, Target
@@ -56,7 +57,7 @@ def write(
     ]
     path = home.state / "phasetop" / folder / f"{name}.phasetop"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(ev.encode_all(events))
+    path.write_bytes(codec.encode_all(events))
     return path
 
 
@@ -192,7 +193,7 @@ def test_errors_are_one_line(
 ) -> None:
     path = write(state_home, "a")
     hello = ev.Hello(t=0, format=2, session="s", anchor=ev.Anchor(0, 0), by="phasetop 2.0")
-    path.with_name("newer.phasetop").write_bytes(ev.encode(hello))
+    path.with_name("newer.phasetop").write_bytes(codec.encode(hello))
     for name in ("abcd1", "abcd2"):
         write(state_home, name, folder="live")
     assert main(["sessions", *arguments]) == status

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.watch import far_name
 from tests.core.small_session import FILE, HELLO, LINES
@@ -39,7 +40,7 @@ class Writer:
         self.write(lines)
 
     def write(self, lines: list[Any]) -> None:
-        os.write(self._fd, ev.encode_all(lines))
+        os.write(self._fd, codec.encode_all(lines))
 
     def close(self) -> None:
         os.close(self._fd)
@@ -192,7 +193,7 @@ def test_a_file_without_a_line_is_no_session(state_home: Home, tmp_path: Path) -
 
 
 def test_what_comes_on_stdin(state_home: Home) -> None:
-    done = watch("-", input=b"Last login: now\n" + FILE + ev.encode_all(END))
+    done = watch("-", input=b"Last login: now\n" + FILE + codec.encode_all(END))
     assert (done.returncode, done.stdout) == (0, TEXT)
     done = watch("-", input=FILE)
     assert (done.returncode, done.stdout) == (1, TEXT)
@@ -202,7 +203,7 @@ def test_what_comes_on_stdin(state_home: Home) -> None:
 
 
 def test_the_view_of_stdin_has_its_keys_from_the_terminal(state_home: Home, tmp_path: Path) -> None:
-    (tmp_path / "a.phasetop").write_bytes(FILE + ev.encode_all(END))
+    (tmp_path / "a.phasetop").write_bytes(FILE + codec.encode_all(END))
     command = f"cat {tmp_path}/a.phasetop | {shlex.join(PHASETOP)} watch -"
     env = {**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
     with Terminal(["/bin/sh", "-c", command], size=(110, 30), env=env) as view:

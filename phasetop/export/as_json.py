@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.catalogue_index import Index
 from phasetop.export import Exported
@@ -61,8 +62,8 @@ def _lines(exported: Exported) -> Iterator[bytes]:
 def _is_part(path: Path, session: Session) -> bool:
     """Whether a file's first line is of this session, and of a part that the lines before lead to."""
     try:
-        hello = ev.decode_lean(next(_lines_of(path), b""))
-    except (ev.BadLine, OSError):
+        hello = codec.decode_lean(next(_lines_of(path), b""))
+    except (codec.BadLine, OSError):
         return False
     known, newest = session.hello, session.goes_on
     if not isinstance(hello, ev.Hello) or known is None or newest is None:

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from phasetop.codec import valid_text
 from phasetop.columns import CHANNELS
-from phasetop.events import valid_text
 from phasetop.export import Exported
 from phasetop.metrics import measure
 from phasetop.session import Run

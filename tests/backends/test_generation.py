@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import trustme
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.backends import generation
 from phasetop.backends.endpoint import Endpoint
@@ -61,7 +62,7 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
 
 def written(recorder: Recorder, tmp_path: Path) -> list[ev.AnyEvent]:
     recorder.close("done")
-    events = [ev.decode(line) for line in (tmp_path / "s.phasetop").read_bytes().splitlines()]
+    events = [codec.decode(line) for line in (tmp_path / "s.phasetop").read_bytes().splitlines()]
     return [event for event in events if event is not None]
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from phasetop import codec, keeping, places
 from phasetop import events as ev
-from phasetop import keeping, places
 from phasetop.alternatives import read_alternatives
 from phasetop.backends import part_head
 from phasetop.backends.part_head import PartHead
@@ -346,7 +346,7 @@ def test_a_request_too_long_to_be_repeated_does_not_fill_the_memory(monkeypatch:
     head = PartHead()
 
     def take(event: ev.Event) -> int:
-        line = ev.encode(event)
+        line = codec.encode(event)
         head.take(event, line)
         return len(line)
 
@@ -363,7 +363,7 @@ def test_a_request_too_long_to_be_repeated_does_not_fill_the_memory(monkeypatch:
     assert head.kept_bytes == taken > 10_000  # so that no part is begun meanwhile
     take(ev.End(t=30_000, r=0, finish="stop"))
     assert head.busy
-    told = [ev.decode(line) for line in head.lines(2, 30_001)]
+    told = [codec.decode(line) for line in head.lines(2, 30_001)]
     assert [type(event).__name__ for event in told] == ["Request", "State", "Part"]
     assert isinstance(told[-1], ev.Part)
     assert told[-1].carried == [1]

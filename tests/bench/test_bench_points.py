@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from phasetop import events as ev
+from phasetop import codec
 from phasetop.bench_plan import Cell
 from phasetop.bench_points import ttft_line, words_about
 from phasetop.bench_samples import Failure, Sample, sample_of
@@ -23,7 +23,7 @@ PEAK = {"peak_bytes_per_s": {"value": 1.008e12, "from": "given"}}
 def session_of(*lines: dict[str, Any]) -> Session:
     found = Session()
     for line in lines:
-        event = ev.decode_lean(msgspec.json.encode(line))
+        event = codec.decode_lean(msgspec.json.encode(line))
         assert event is not None, line
         found.apply(event)
     return found

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import settings
 
-from phasetop import events as ev
+from phasetop import codec
 from phasetop.session import Session
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # helpers beside the tests: tests.core.gguf_writer
@@ -29,7 +29,7 @@ def session_of() -> Build:
     def build(*lines: dict[str, Any]) -> Session:
         session = Session()
         for line in lines:
-            event = ev.decode_lean(msgspec.json.encode(line))
+            event = codec.decode_lean(msgspec.json.encode(line))
             assert event is not None, line
             session.apply(event)
         return session

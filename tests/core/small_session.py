@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phasetop import codec
 from phasetop import events as ev
 
 HELLO = ev.Hello(t=0, format=1, session="0192f3c4-7a1e-7c33-9d55-2f6b1c0e8a77", anchor=ev.Anchor(mono=1, wall=7), by="p 0")
@@ -14,4 +15,4 @@ LINES = [
         for i, x in enumerate(["Ü", "ber", " 東京", "😀"])
     ),
 ]
-FILE = ev.encode_all(LINES)
+FILE = codec.encode_all(LINES)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.alternatives import Alternative, alternatives_of, read_alternatives
 from phasetop.recording import load
@@ -26,7 +27,7 @@ from phasetop.recording import load
     ],
 )
 def test_alternatives_by_probability(line: bytes, texts: list[list[str | None]]) -> None:
-    assert [[each.text for each in piece] for piece in alternatives_of(ev.decode(line))] == texts
+    assert [[each.text for each in piece] for piece in alternatives_of(codec.decode(line))] == texts
 
 
 def test_they_are_read_again_from_the_file(tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ def test_they_are_read_again_from_the_file(tmp_path: Path) -> None:
         host=ev.Host(name="b", os="Linux"),
     )
     lines = [ev.Tok(t=i, r=0, x=f"w{i}", p=-0.5, top=[f"w{i}", -0.5, "other", -1.0 - i]) for i in range(1, 4)]
-    path.write_bytes(ev.encode_all([hello, *lines]))
+    path.write_bytes(codec.encode_all([hello, *lines]))
     session = load(path)
     assert read_alternatives(session, path, 0, 1) == ((Alternative("w2", -0.5), Alternative("other", -3.0)),)
     assert read_alternatives(session, path, 0, 9) == ()

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phasetop import codec, parts, places
 from phasetop import events as ev
-from phasetop import parts, places
 from phasetop.catalogue import Entry, read_entry, row_of
 from phasetop.catalogue_index import Index, read_file, whole_lines
 from phasetop.faults import FormatError
@@ -43,7 +43,7 @@ EVENTS: list[ev.Event] = [
     ev.Smp(t=71, t0=60, v={}),
     ev.Bye(t=72, reason="done", lines=12),
 ]
-DATA = ev.encode_all(EVENTS)
+DATA = codec.encode_all(EVENTS)
 
 
 def entry_of(data: bytes) -> Entry:
@@ -79,7 +79,7 @@ def test_any_blocks_of_whole_lines_tell_the_same(sizes: list[int]) -> None:
     assert read_entry(blocks()) == entry_of(DATA)
 
 
-@given(st.integers(len(ev.encode(HELLO)), len(DATA)))
+@given(st.integers(len(codec.encode(HELLO)), len(DATA)))
 def test_a_file_torn_anywhere_tells_what_its_session_has(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     path = tmp_path_factory.mktemp("torn") / "a.phasetop"
     path.write_bytes(DATA[:cut])
@@ -113,21 +113,21 @@ def open_bytes(data: bytes) -> Unzipped:
 
 
 def test_a_newer_format_and_a_bomb_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    newer = ev.encode(ev.Hello(t=0, format=2, session="s", anchor=ev.Anchor(0, 0), by="phasetop 2.0"))
+    newer = codec.encode(ev.Hello(t=0, format=2, session="s", anchor=ev.Anchor(0, 0), by="phasetop 2.0"))
     with pytest.raises(FormatError, match=r"written by phasetop 2\.0, format 2"):
         entry_of(newer)
     monkeypatch.setattr("phasetop.catalogue_index.MOST_BYTES", 1 << 20)
     bomb = tmp_path / "b.phasetop.gz"
-    bomb.write_bytes(gzip.compress(ev.encode(HELLO) + b"\n" * (9 << 20)))
+    bomb.write_bytes(gzip.compress(codec.encode(HELLO) + b"\n" * (9 << 20)))
     with pytest.raises(FormatError, match="more than 1 MiB"):
         read_file(bomb)
 
 
 def test_parts_are_one_session() -> None:
-    first = entry_of(DATA[: DATA.index(b'{"k":"bye"')] + ev.encode(ev.Part(t=80, part=2, file="a.part2.phasetop")))
+    first = entry_of(DATA[: DATA.index(b'{"k":"bye"')] + codec.encode(ev.Part(t=80, part=2, file="a.part2.phasetop")))
     head = [ev.Hello(**{**{f: getattr(HELLO, f) for f in HELLO.__struct_fields__}, "part": 2})]
     second = entry_of(
-        ev.encode_all(
+        codec.encode_all(
             [
                 *head,
                 ev.Model(t=2, m=0, v=0, name="small"),

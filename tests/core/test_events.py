@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phasetop import codec
 from phasetop import events as ev
 
 EXAMPLES = Path(__file__).parent.parent / "data" / "events-format-1.jsonl"
@@ -123,19 +124,19 @@ DECODED: list[ev.Event] = [
 
 @pytest.mark.parametrize(("line", "event"), list(zip(LINES, DECODED, strict=True)))
 def test_the_examples_of_the_format(line: bytes, event: ev.Event) -> None:
-    assert ev.decode(line) == event
-    assert type(ev.decode(line)) is type(event)
+    assert codec.decode(line) == event
+    assert type(codec.decode(line)) is type(event)
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_what_is_written_says_the_same(line: bytes) -> None:
-    event = ev.decode(line)
+    event = codec.decode(line)
     assert event is not None
-    written = ev.encode(event)
+    written = codec.encode(event)
     assert written.startswith(b'{"k":"')
     assert written.endswith(b"}\n")
     assert written.count(b"\n") == 1
-    assert ev.decode(written) == event
+    assert codec.decode(written) == event
     said, wrote = json.loads(line), json.loads(written)
     left_out = {key: said[key] for key in said if key not in wrote}
     assert left_out.items() <= {"redacted": False, "kind": "run", "from": "server"}.items()  # defaults
@@ -150,9 +151,9 @@ LATER = b"""\
 
 
 def test_every_kind_has_an_example() -> None:
-    later = [ev.decode(line) for line in LATER.splitlines()]
+    later = [codec.decode(line) for line in LATER.splitlines()]
     assert {type(event) for event in [*DECODED, *later]} == set(ev.KINDS)
-    assert ev.encode_all(event for event in later if event is not None) == LATER
+    assert codec.encode_all(event for event in later if event is not None) == LATER
 
 
 # -- what a reader takes and what not ---------------------------------------------------------------------------------
@@ -160,12 +161,12 @@ def test_every_kind_has_an_example() -> None:
 
 def test_keys_in_any_order_unknown_keys_ignored() -> None:
     line = b'{"x":"a","later":{"deep":[1]},"r":3,"t":5,"k":"tok"}'
-    assert ev.decode(line) == ev.Tok(t=5, r=3, x="a")
+    assert codec.decode(line) == ev.Tok(t=5, r=3, x="a")
 
 
 @pytest.mark.parametrize("line", [b'{"k":"x-mine","t":1,"anything":[1,2]}', b'{"t":1,"k":"later"}'])
 def test_unknown_kinds_are_skipped(line: bytes) -> None:
-    assert ev.decode(line) is None
+    assert codec.decode(line) is None
 
 
 @pytest.mark.parametrize(
@@ -196,17 +197,17 @@ def test_unknown_kinds_are_skipped(line: bytes) -> None:
     ],
 )
 def test_bad_lines(line: bytes) -> None:
-    with pytest.raises(ev.BadLine):
-        ev.decode(line)
+    with pytest.raises(codec.BadLine):
+        codec.decode(line)
 
 
 def test_an_endless_line_is_bad_without_being_read() -> None:
-    with pytest.raises(ev.BadLine, match="32 MiB"):
-        ev.decode(b'{"k":"tok","t":1,"r":0,"x":"' + b"a" * ev.MAX_READ_BYTES + b'"}')
+    with pytest.raises(codec.BadLine, match="32 MiB"):
+        codec.decode(b'{"k":"tok","t":1,"r":0,"x":"' + b"a" * codec.MAX_READ_BYTES + b'"}')
 
 
 def test_a_later_format_still_says_who_wrote_it() -> None:
-    hello = ev.decode(
+    hello = codec.decode(
         b'{"k":"hello","format":2,"session":"s","anchor":{"mono":1,"wall":2},"by":"phasetop 2.0","t":0,"new":1}'
     )
     assert isinstance(hello, ev.Hello)
@@ -215,21 +216,21 @@ def test_a_later_format_still_says_who_wrote_it() -> None:
 
 
 def test_unknown_count_is_told_from_a_count_left_out() -> None:
-    said = [ev.decode(b'{"k":"tok","t":1,"r":0,"x":"a"' + rest + b"}") for rest in (b"", b',"n":null', b',"n":0')]
+    said = [codec.decode(b'{"k":"tok","t":1,"r":0,"x":"a"' + rest + b"}") for rest in (b"", b',"n":null', b',"n":0')]
     assert [tok.n for tok in said if isinstance(tok, ev.Tok)] == [msgspec.UNSET, None, 0]
 
 
 def test_a_lean_token_is_the_same_but_for_its_alternatives() -> None:
     line = b'{"k":"tok","t":700,"r":0,"x":" the","p":-0.1,"i":279,"top":[" the",-0.1," a",-2.3]}'
-    whole, lean = ev.decode(line), ev.decode_lean(line)
+    whole, lean = codec.decode(line), codec.decode_lean(line)
     assert isinstance(whole, ev.Tok)
-    assert isinstance(lean, ev.LeanTok)
+    assert isinstance(lean, codec.LeanTok)
     assert [getattr(lean, name) for name in ev.Tok.__struct_fields__ if name != "top"] == [
         getattr(whole, name) for name in ev.Tok.__struct_fields__ if name != "top"
     ]
     assert lean.top
-    assert not ev.LeanTok(t=0, r=0).top
-    assert ev.decode_lean(LINES[0]) == DECODED[0]
+    assert not codec.LeanTok(t=0, r=0).top
+    assert codec.decode_lean(LINES[0]) == DECODED[0]
 
 
 # -- round trips ------------------------------------------------------------------------------------------------------
@@ -331,25 +332,25 @@ OTHERS: list[st.SearchStrategy[ev.Event]] = [
 
 @given(st.one_of(tokens(), *OTHERS))
 def test_any_event_comes_back_from_one_line(event: ev.Event) -> None:
-    line = ev.encode(event)
+    line = codec.encode(event)
     assert line.count(b"\n") == 1
-    back = ev.decode(line)
+    back = codec.decode(line)
     assert back == event
-    assert ev.encode(back) == line
+    assert codec.encode(back) == line
 
 
 @given(st.lists(st.one_of(tokens(), *OTHERS), max_size=5))
 def test_several_events_are_several_lines(events: list[ev.Event]) -> None:
-    lines = ev.encode_all(events).split(b"\n")
+    lines = codec.encode_all(events).split(b"\n")
     assert lines.pop() == b""
-    assert [ev.decode(line) for line in lines] == events
+    assert [codec.decode(line) for line in lines] == events
 
 
 @given(st.sampled_from(LINES), st.data())
 def test_a_torn_line_is_bad_or_nothing_worse(line: bytes, data: st.DataObject) -> None:
     torn = line[: data.draw(st.integers(0, len(line) - 1))]
-    with pytest.raises(ev.BadLine):
-        ev.decode(torn)
+    with pytest.raises(codec.BadLine):
+        codec.decode(torn)
 
 
 @given(
@@ -358,8 +359,8 @@ def test_a_torn_line_is_bad_or_nothing_worse(line: bytes, data: st.DataObject) -
 )
 def test_no_bytes_do_worse_than_a_bad_line(line: bytes) -> None:
     try:
-        event = ev.decode(line)
-    except ev.BadLine:
+        event = codec.decode(line)
+    except codec.BadLine:
         return
     assert event is None or isinstance(event, ev.Event)
 
@@ -369,17 +370,17 @@ def test_no_bytes_do_worse_than_a_bad_line(line: bytes) -> None:
 
 @given(st.text(st.characters() | st.sampled_from("\ud83d\ude00")))
 def test_valid_text_can_be_written(text: str) -> None:
-    valid = ev.valid_text(text)
-    assert ev.valid_text(valid) == valid
-    back = ev.decode(ev.encode(ev.Tok(t=0, r=0, x=valid)))
+    valid = codec.valid_text(text)
+    assert codec.valid_text(valid) == valid
+    back = codec.decode(codec.encode(ev.Tok(t=0, r=0, x=valid)))
     assert isinstance(back, ev.Tok)
     assert back.x == valid
 
 
 def test_surrogates_are_joined_or_replaced() -> None:
-    assert ev.valid_text("\ud83d\ude00 \ud83d") == "😀 \N{REPLACEMENT CHARACTER}"
+    assert codec.valid_text("\ud83d\ude00 \ud83d") == "😀 \N{REPLACEMENT CHARACTER}"
     nested = {"a\ud83d": [("\udc80", 1, None, True)]}
-    assert ev.valid(nested) == {"a\N{REPLACEMENT CHARACTER}": [["\N{REPLACEMENT CHARACTER}", 1, None, True]]}
+    assert codec.valid(nested) == {"a\N{REPLACEMENT CHARACTER}": [["\N{REPLACEMENT CHARACTER}", 1, None, True]]}
 
 
 def test_lengths_and_shown_forms() -> None:
@@ -389,9 +390,9 @@ def test_lengths_and_shown_forms() -> None:
 
 
 def test_infinite_probabilities_are_unknown() -> None:
-    assert b'"p":null' in ev.encode(ev.Tok(t=0, r=0, x="a", p=-math.inf))
+    assert b'"p":null' in codec.encode(ev.Tok(t=0, r=0, x="a", p=-math.inf))
 
 
 def test_the_schema_knows_every_kind() -> None:
     kinds = {str(kind.__struct_config__.tag) for kind in ev.KINDS}
-    assert kinds <= set(json.dumps(ev.json_schema()).replace('"', " ").split())
+    assert kinds <= set(json.dumps(codec.json_schema()).replace('"', " ").split())

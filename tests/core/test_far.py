@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phasetop import codec, far
 from phasetop import events as ev
-from phasetop import far
 from phasetop.afar import GIVE_UP_S, FarSession
 from phasetop.faults import FormatError, PhasetopError
 from phasetop.link import Connection
@@ -365,7 +365,7 @@ def test_a_writer_that_let_go_without_a_word_was_cut_off_once_all_has_come() -> 
 
 
 def test_a_goodbye_ends_the_link() -> None:
-    world = World(FILE + ev.encode(ev.Bye(t=50, reason="done", lines=len(LINES))))
+    world = World(FILE + codec.encode(ev.Bye(t=50, reason="done", lines=len(LINES))))
     source = world.watch()
     world.run(source, 5)
     assert not source.live
@@ -377,14 +377,14 @@ def test_a_session_that_goes_on_in_a_further_part_is_followed_there() -> None:
     goes_on = ev.Part(t=20, part=2, file="x.part2.phasetop")
     head = [HELLO, *LINES[1:4], ev.Part(t=21, part=2)]  # a part's head says again what runs
     more = [ev.Tok(t=30, r=0, x="!"), ev.Bye(t=31, reason="done", lines=4)]
-    world = World(ev.encode_all([*LINES, goes_on]), pieces=[60, 0])
+    world = World(codec.encode_all([*LINES, goes_on]), pieces=[60, 0])
     world.freed = True
     source = world.watch()
     for _ in range(80):
         source.poll()
         world.clock.now += 0.25
         if world.name == b"/there.part2.phasetop":
-            world.file, world.gone = ev.encode_all([*head, *more]), False
+            world.file, world.gone = codec.encode_all([*head, *more]), False
         elif source.session.goes_on is not None:
             world.gone = True  # it is there a moment later
     assert not source.live
@@ -413,7 +413,7 @@ def test_a_tail_that_begins_again_after_the_file_was_cut_back_does_not_double_it
     world = World(FILE + torn + FILE, pieces=[len(FILE) + 5, 30, 9, 7, 7])  # what GNU tail sends then, in odd pieces
     source = world.watch()
     world.run(source, 3)
-    rest = World(FILE + ev.encode(ev.Tok(t=100, r=0, x="!")))
+    rest = World(FILE + codec.encode(ev.Tok(t=100, r=0, x="!")))
     for _ in range(30):
         source.poll()
         world.clock.now += 0.25

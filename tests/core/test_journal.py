@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.follow import Follower
 from phasetop.journal import Journal
@@ -21,14 +22,14 @@ from phasetop.recording import load
 
 
 def line(i: int) -> bytes:
-    return ev.encode(ev.Tok(t=i, r=0, x=f" token {i}"))
+    return codec.encode(ev.Tok(t=i, r=0, x=f" token {i}"))
 
 
-HELLO = ev.encode(ev.Hello(t=0, format=1, session="s", anchor=ev.Anchor(mono=0, wall=0), by="test"))
+HELLO = codec.encode(ev.Hello(t=0, format=1, session="s", anchor=ev.Anchor(mono=0, wall=0), by="test"))
 
 
 def lost(why: str) -> bytes:
-    return ev.encode(ev.Notice(t=0, code="not-recorded", level="error", text=why))
+    return codec.encode(ev.Notice(t=0, code="not-recorded", level="error", text=why))
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_a_pipe_that_nobody_reads_drops_whole_lines_and_counts_them(pipe: tuple[
     data += os.read(pipe[0], 1 << 16)
     assert data.count(b"\n") + journal.dropped == total + 2
     for one in data.splitlines(keepends=True):
-        assert ev.decode(one) is not None
+        assert codec.decode(one) is not None
 
 
 def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from phasetop import codec, places
 from phasetop import events as ev
-from phasetop import places
 from phasetop.display import Display
 from phasetop.faults import PhasetopError
 from phasetop.keeper import Keeper
@@ -137,7 +137,7 @@ def test_nothing_asked_nothing_left(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_a_watched_session_goes_on_while_its_writer_lives_and_ends_what_ran_when_it_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "live.phasetop"
-    path.write_bytes(ev.encode_all([HELLO, ev.Request(t=1, r=0, api="chat"), ev.State(t=2, r=0, s="sent", at=2)]))
+    path.write_bytes(codec.encode_all([HELLO, ev.Request(t=1, r=0, api="chat"), ev.State(t=2, r=0, s="sent", at=2)]))
     fd = os.open(path, os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX)
     clock = [5_000_000_000]
@@ -147,7 +147,7 @@ def test_a_watched_session_goes_on_while_its_writer_lives_and_ends_what_ran_when
         assert watched.live
         assert watched.now() == 5_000_000_000 - 1000 - 5_000_000  # as far as all of it has come
         with path.open("ab") as file:
-            file.write(ev.encode(ev.Tok(t=9, r=0, x="a")))
+            file.write(codec.encode(ev.Tok(t=9, r=0, x="a")))
         clock[0] += 2_000_000_000
         assert watched.poll()
         assert watched.live
@@ -165,7 +165,7 @@ def test_a_watched_session_goes_on_while_its_writer_lives_and_ends_what_ran_when
 
 def test_a_watched_file_of_another_machine_goes_by_its_own_clock(tmp_path: Path) -> None:
     path = tmp_path / "live.phasetop"
-    path.write_bytes(ev.encode_all([HELLO, ev.Request(t=7_000_000_000, r=0, api="chat")]))
+    path.write_bytes(codec.encode_all([HELLO, ev.Request(t=7_000_000_000, r=0, api="chat")]))
     fd = os.open(path, os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX)
     clock = [500_000_000_000]  # this machine runs for longer than that
@@ -181,8 +181,8 @@ def test_a_watched_file_of_another_machine_goes_by_its_own_clock(tmp_path: Path)
 
 def test_a_replay_of_what_goes_on_in_a_further_part_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = tmp_path / "a.phasetop", tmp_path / "a.part2.phasetop"
-    first.write_bytes(ev.encode_all([HELLO, ev.Part(t=5, part=2, file=second.name)]))
-    second.write_bytes(ev.encode_all([replace(HELLO, part=2), ev.Part(t=5, part=2), ev.Mark(t=6, at=6, label="here")]))
+    first.write_bytes(codec.encode_all([HELLO, ev.Part(t=5, part=2, file=second.name)]))
+    second.write_bytes(codec.encode_all([replace(HELLO, part=2), ev.Part(t=5, part=2), ev.Mark(t=6, at=6, label="here")]))
     shown: list[Source] = []
 
     def view(source: Source, **_: Any) -> int:
@@ -194,7 +194,7 @@ def test_a_replay_of_what_goes_on_in_a_further_part_follows_it(tmp_path: Path, m
         assert places.lock(writer.fileno())
         session, path = open_recording(str(first))
         assert replay_view(session, path, Display(), None, 1.0) == 0
-        writer.write(ev.encode(ev.Mark(t=7, at=7, label="there")))
+        writer.write(codec.encode(ev.Mark(t=7, at=7, label="there")))
         (source,) = shown
         source.poll()
         assert [mark.label for mark in source.session.marks.items] == ["here", "there"]

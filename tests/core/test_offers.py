@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from phasetop import codec, nearby, places
 from phasetop import events as ev
-from phasetop import nearby, places
 from phasetop.lifeline import Target
 from phasetop.nearby import LiveSession, Recording
 from phasetop.offers import ago, looked_at, offers
@@ -144,7 +144,7 @@ def a_file(path: Path, *events: ev.Event, kind: str = "run") -> Path:
     hello = ev.Hello(
         t=0, format=1, session=path.stem, anchor=ev.Anchor(mono=1, wall=7), by="phasetop 0", host=host, kind=kind
     )
-    path.write_bytes(ev.encode_all([hello, *events]) + b'{"k":"tok","torn')
+    path.write_bytes(codec.encode_all([hello, *events]) + b'{"k":"tok","torn')
     return path
 
 

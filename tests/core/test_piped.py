@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.faults import FormatError
 from phasetop.piped import JUNK_BYTES, Piped
@@ -94,7 +95,7 @@ def test_an_end_without_a_goodbye_cuts_what_ran(pipe: Pipe) -> None:
 
 
 def test_a_goodbye_ends_it(pipe: Pipe) -> None:
-    pipe.put(FILE + ev.encode(ev.Bye(t=99, reason="done", lines=len(LINES))))
+    pipe.put(FILE + codec.encode(ev.Bye(t=99, reason="done", lines=len(LINES))))
     assert not pipe.source.live
     assert [n.code for n in pipe.source.session.notices.items] == []
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.faults import FormatError, PhasetopError
 from phasetop.follow import Follower
@@ -31,7 +32,7 @@ EVENTS: list[ev.Event] = [
     ev.End(t=40, r=0, finish="stop"),
     ev.Bye(t=50, reason="done", lines=7),
 ]
-DATA = ev.encode_all(EVENTS)
+DATA = codec.encode_all(EVENTS)
 
 
 def write(path: Path, data: bytes) -> Path:
@@ -49,8 +50,8 @@ def test_a_whole_file(tmp_path: Path) -> None:
 
 
 def test_torn_at_every_byte_of_the_last_line_keeps_the_rest(tmp_path: Path) -> None:
-    whole = ev.encode_all(EVENTS[:6])
-    last = ev.encode(EVENTS[5])
+    whole = codec.encode_all(EVENTS[:6])
+    last = codec.encode(EVENTS[5])
     for cut in range(1, len(last)):
         session = load(write(tmp_path / "a.phasetop", whole[:-cut]))
         assert session.runs[0].tokens.text == ["a\u2028b", "é"], cut
@@ -87,7 +88,7 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, data: bytes) -> None:
 
 
 def test_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
-    newer = ev.encode(ev.Hello(t=0, format=2, session="s", anchor=ev.Anchor(0, 0), by="phasetop 2.0"))
+    newer = codec.encode(ev.Hello(t=0, format=2, session="s", anchor=ev.Anchor(0, 0), by="phasetop 2.0"))
     with pytest.raises(FormatError, match=r"written by phasetop 2\.0, format 2; this one reads 1"):
         load(write(tmp_path / "a.phasetop", newer))
 
@@ -111,23 +112,23 @@ def test_bad_and_foreign_lines_are_counted_skipped_and_told_once(tmp_path: Path)
 def test_an_endless_line_does_not_fill_the_memory() -> None:
     session = Session()
     feed = LineFeed(session)
-    feed.feed(ev.encode(HELLO))
+    feed.feed(codec.encode(HELLO))
     block = b"x" * (8 << 20)
     for _ in range(9):  # 72 MiB
         feed.feed(block)
-        assert feed.tail_bytes <= ev.MAX_READ_BYTES + len(block)
-    feed.feed(b"\n" + ev.encode(EVENTS[3]))
+        assert feed.tail_bytes <= codec.MAX_READ_BYTES + len(block)
+    feed.feed(b"\n" + codec.encode(EVENTS[3]))
     assert session.bad_lines == 1
     assert session.runs[0].tokens.text == ["a\u2028b"]
-    assert feed.offset == len(ev.encode(HELLO)) + 9 * len(block) + 1 + len(ev.encode(EVENTS[3]))
+    assert feed.offset == len(codec.encode(HELLO)) + 9 * len(block) + 1 + len(codec.encode(EVENTS[3]))
 
 
 def test_whole_lines_before_an_endless_one_are_taken() -> None:
     session = Session()
     feed = LineFeed(session)
-    feed.feed(ev.encode(HELLO) + ev.encode(EVENTS[3]) + b"x" * (ev.MAX_READ_BYTES + 1))
+    feed.feed(codec.encode(HELLO) + codec.encode(EVENTS[3]) + b"x" * (codec.MAX_READ_BYTES + 1))
     assert session.runs[0].tokens.text == ["a\u2028b"]
-    feed.feed(b"\n" + ev.encode(EVENTS[3]))
+    feed.feed(b"\n" + codec.encode(EVENTS[3]))
     assert session.runs[0].tokens.text == ["a\u2028b"] * 2
     assert session.bad_lines == 1
 
@@ -151,8 +152,8 @@ def test_any_split_gives_the_same_session(sizes: list[int]) -> None:
 def test_random_bytes_never_break_a_session(data: bytes) -> None:
     session = Session()
     feed = LineFeed(session)
-    feed.feed(ev.encode(HELLO))
-    feed.feed(data + b"\n" + ev.encode(EVENTS[3]))
+    feed.feed(codec.encode(HELLO))
+    feed.feed(data + b"\n" + codec.encode(EVENTS[3]))
     assert session.runs[0].tokens.text[-1] == "a\u2028b"
 
 
@@ -185,13 +186,13 @@ def test_a_growing_file_is_followed_line_by_line(tmp_path: Path) -> None:
 def test_a_file_cut_back_to_whole_lines_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "a.phasetop"
     follower = Follower(path, None, lambda: 0)
-    whole = ev.encode_all(EVENTS[:4])
+    whole = codec.encode_all(EVENTS[:4])
     path.write_bytes(whole + b'{"k":"smp","t":9')  # not how the next line begins
     follower.poll()
     os.truncate(path, len(whole))
     follower.poll()
     with path.open("ab") as out:
-        out.write(ev.encode(EVENTS[4]))
+        out.write(codec.encode(EVENTS[4]))
     follower.poll()
     assert follower.session.runs[0].tokens.text == ["a\u2028b", "é"]
     assert follower.session.notices.items == []
@@ -213,11 +214,11 @@ def texts(follower: Follower) -> list[ev.Text]:
 @pytest.mark.parametrize("how", ["in its place", "over its name"])
 def test_a_file_that_was_replaced_is_read_from_its_beginning(tmp_path: Path, how: str, longer: bool) -> None:
     path = tmp_path / "a.phasetop"
-    path.write_bytes(ev.encode_all(EVENTS[:5]))
+    path.write_bytes(codec.encode_all(EVENTS[:5]))
     follower = Follower(path, None, lambda: 0)
     follower.poll()
     before = follower.session
-    fresh = ev.encode_all([*OTHER, *(ev.Tok(t=5, r=0, x="more") for _ in range(40 if longer else 0))])
+    fresh = codec.encode_all([*OTHER, *(ev.Tok(t=5, r=0, x="more") for _ in range(40 if longer else 0))])
     assert (len(fresh) > path.stat().st_size) is longer
     if how == "in its place":
         path.write_bytes(fresh[:30])
@@ -234,7 +235,7 @@ def test_a_file_that_was_replaced_is_read_from_its_beginning(tmp_path: Path, how
     assert texts(follower)[0] == "fresh"
     assert [n.code for n in follower.session.notices.items] == ["replaced"]
     with path.open("ab") as out:
-        out.write(ev.encode(ev.Tok(t=9, r=0, x="on")))
+        out.write(codec.encode(ev.Tok(t=9, r=0, x="on")))
     follower.poll()
     assert texts(follower)[-1] == "on"
     follower.close()
@@ -243,7 +244,7 @@ def test_a_file_that_was_replaced_is_read_from_its_beginning(tmp_path: Path, how
 def test_a_copy_that_has_more_of_the_same_session_is_gone_on_with(tmp_path: Path) -> None:
     """As rsync puts it there: another file, the same beginning."""
     path = tmp_path / "a.phasetop"
-    path.write_bytes(ev.encode_all(EVENTS[:4]))
+    path.write_bytes(codec.encode_all(EVENTS[:4]))
     follower = Follower(path, None, lambda: 0)
     follower.poll()
     before = follower.session
@@ -259,13 +260,13 @@ def test_a_copy_that_has_more_of_the_same_session_is_gone_on_with(tmp_path: Path
 
 def test_a_file_whose_name_is_gone_is_followed_on(tmp_path: Path) -> None:
     path = tmp_path / "a.phasetop"
-    path.write_bytes(ev.encode_all(EVENTS[:4]))
+    path.write_bytes(codec.encode_all(EVENTS[:4]))
     follower = Follower(path, None, lambda: 0)
     with path.open("ab") as out:
         follower.poll()
         path.unlink()
         follower.poll()
-        out.write(ev.encode(EVENTS[4]))
+        out.write(codec.encode(EVENTS[4]))
     follower.poll()
     assert texts(follower) == ["a\u2028b", "é"]
     follower.close()
@@ -276,13 +277,13 @@ def test_whoever_has_the_writers_pipe_says_replaced_once_and_reads_on(tmp_path: 
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     follower = Follower(path, reader, lambda: 0)
-    path.write_bytes(ev.encode_all(EVENTS[:4]))
+    path.write_bytes(codec.encode_all(EVENTS[:4]))
     follower.poll()
-    os.truncate(path, len(ev.encode_all(EVENTS[:2])))
+    os.truncate(path, len(codec.encode_all(EVENTS[:2])))
     follower.poll()
     follower.poll()
     with path.open("ab") as out:
-        out.write(ev.encode(EVENTS[4]))
+        out.write(codec.encode(EVENTS[4]))
     follower.poll()
     assert texts(follower) == ["a\u2028b", "é"]
     assert [n.code for n in follower.session.notices.items] == ["replaced"]
@@ -318,8 +319,8 @@ def test_lines_of_the_pipe_come_after_those_of_the_file(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     follower = Follower(path, reader, lambda: 60)
-    os.write(writer, ev.encode_all(EVENTS[5:]))
-    path.write_bytes(ev.encode_all(EVENTS[:5]))
+    os.write(writer, codec.encode_all(EVENTS[5:]))
+    path.write_bytes(codec.encode_all(EVENTS[:5]))
     follower.poll()
     assert follower.session.runs[0].tokens.text == ["a\u2028b", "é", "🦙"]
     assert follower.ended
@@ -330,7 +331,7 @@ def test_lines_of_the_pipe_come_after_those_of_the_file(tmp_path: Path) -> None:
 
 def test_a_collector_that_dies_leaves_a_cut_request(tmp_path: Path) -> None:
     path = tmp_path / "a.phasetop"
-    path.write_bytes(ev.encode_all(EVENTS[:5]))
+    path.write_bytes(codec.encode_all(EVENTS[:5]))
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     follower = Follower(path, reader, lambda: 77)
@@ -350,8 +351,8 @@ def test_a_collector_that_dies_leaves_a_cut_request(tmp_path: Path) -> None:
 def test_settle_ends_only_what_runs() -> None:
     session = Session()
     feed = LineFeed(session)
-    feed.feed(ev.encode_all(EVENTS[:-1]))
-    feed.feed(ev.encode(ev.Request(t=45, r=1)))
+    feed.feed(codec.encode_all(EVENTS[:-1]))
+    feed.feed(codec.encode(ev.Request(t=45, r=1)))
     settle(session, 48, "collector-died")
     assert [end.finish for end in session.runs[0].ends.items] == ["stop"]
     assert [end.finish for end in session.runs[1].ends.items] == ["cut"]

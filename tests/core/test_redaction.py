@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.redaction import redact
 
@@ -20,8 +21,8 @@ SIZE = 11  # h u s h - (5), é (2), 🦙 (4)
 
 def keys(event: ev.Event) -> dict[str, Any]:
     """The event's line as it is written; it can be read back."""
-    line = ev.encode(redact(event))
-    assert ev.decode(line) is not None
+    line = codec.encode(redact(event))
+    assert codec.decode(line) is not None
     read: dict[str, Any] = json.loads(line)
     return read
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.display import Display
 from phasetop.faults import FormatError
@@ -31,7 +32,7 @@ def lines_of(turn: Turn | None = None) -> list[bytes]:
     ask(script, 0, turn or Turn(tokens=120, stall_at=60, logprobs=True))
     ask(script, 1, Turn(tokens=40, cached=300, prompt=700), at_ms=5000)
     script.add(ev.Bye(t=script.t + S, reason="done"))
-    return [ev.encode(event) for event in sample(script).sorted()]
+    return [codec.encode(event) for event in sample(script).sorted()]
 
 
 @pytest.fixture
@@ -156,7 +157,7 @@ LOOKS = [
 def test_any_look_is_a_whole_picture(display: Display) -> None:
     session = Session()
     for line in lines_of(Turn(tokens=60, texts=[HOSTILE[i : i + 3] for i in range(0, len(HOSTILE), 3)])):
-        event = ev.decode(line)
+        event = codec.decode(line)
         assert event is not None
         session.apply(event)
     for at in (None, Moment("s", 1.0), moment_of("0")):

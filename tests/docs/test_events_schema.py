@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phasetop import codec
 from phasetop import events as ev
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def test_it_refuses_what_cannot_be(line: dict[str, Any]) -> None:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     Draft202012Validator.check_schema(schema)
     assert not Draft202012Validator(schema).is_valid(line)
-    with pytest.raises(ev.BadLine):  # and so does the reader
-        ev.decode(json.dumps(line).encode())
+    with pytest.raises(codec.BadLine):  # and so does the reader
+        codec.decode(json.dumps(line).encode())
 
 
 def test_the_embedded_model(held_to_schema: Held, state_home: Home, small_model: Path, tmp_path: Path) -> None:

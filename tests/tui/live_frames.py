@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from phasetop import events as ev
+from phasetop import codec
 from phasetop.lifeline import Lifeline
 from phasetop.live import LiveSource
 from phasetop.recording import load
@@ -91,7 +91,7 @@ def whole(pictures: list[Picture], path: Path) -> list[Picture]:
     """The pictures that had all that was stamped before them."""
     stamps = []
     for line in path.read_bytes().splitlines():
-        event = ev.decode(line)
+        event = codec.decode(line)
         if event is not None:
             stamps.append(event.t)
     least, earliest = 2**63, [2**63] * (len(stamps) + 1)

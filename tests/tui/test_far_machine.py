@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from phasetop import events as ev
+from phasetop import codec
 from phasetop.machine import link_ms, machine_of
 from phasetop.metrics import measure
 from phasetop.report import request_object
@@ -85,7 +85,7 @@ def session_of() -> Build:
     def build(*told: Line) -> Session:
         session = Session()
         for line in told:
-            event = ev.decode_lean(msgspec.json.encode(line))
+            event = codec.decode_lean(msgspec.json.encode(line))
             assert event is not None
             session.apply(event)
         return session

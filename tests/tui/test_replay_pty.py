@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from phasetop import codec
 from phasetop import events as ev
 from tests.conftest import Home
 from tests.tui.fabricate import S, Turn, ask, opening, sample
@@ -30,7 +31,7 @@ def lines() -> list[ev.Event]:
 @pytest.fixture
 def recording(tmp_path: Path, lines: list[ev.Event]) -> Path:
     path = tmp_path / "it.phasetop"
-    path.write_bytes(ev.encode_all(lines))
+    path.write_bytes(codec.encode_all(lines))
     return path
 
 
@@ -79,12 +80,12 @@ def test_what_still_grows_is_followed(tmp_path: Path, lines: list[ev.Event], sta
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        os.write(fd, ev.encode_all([hello, *lines[1:half]]))
+        os.write(fd, codec.encode_all([hello, *lines[1:half]]))
         with phasetop(state_home, "replay", str(path), "--at", "0.1") as view:
             view.until_shown("┃┃ 1.0×")
             view.send("l")
             view.until_shown("▶ live")
-            os.write(fd, ev.encode_all(lines[half:]))
+            os.write(fd, codec.encode_all(lines[half:]))
             view.until_shown("DONE")
             view.until_shown("┃┃ 1.0×")
             view.send("q")

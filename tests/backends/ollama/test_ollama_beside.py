@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.backends.ollama_gpu import claimed_percent, contradiction, gpu_busy_percent
 from phasetop.backends.ollama_model import Loaded, OllamaModel, describe, is_listed, loaded_of, tags_of
@@ -44,7 +45,7 @@ def test_a_model_as_show_and_tags_describe_it(captures: CapturesFn) -> None:
     assert told["file_bytes"] == 98363007
     assert told["origin"]["file_bytes"].startswith("server")
     assert "file" not in told
-    ev.encode(ev.Model(t=0, m=0, v=0, **told))
+    codec.encode(ev.Model(t=0, m=0, v=0, **told))
 
 
 def test_a_model_that_thinks_does_so_unless_told_otherwise(captures: CapturesFn) -> None:

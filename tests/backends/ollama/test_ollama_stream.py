@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.backends.ollama_stream import OllamaStream
 from phasetop.metrics import Measures, measure
@@ -40,7 +41,7 @@ def replay(capture: Capture, reads: Iterable[tuple[int, bytes]] | None = None) -
     for t, data in capture.reads if reads is None else reads:
         events.extend(parser.feed(data, t))
     events.extend(parser.close(max(t, round(capture.head["end_ms"] * 1e6)), capture.outcome))  # type: ignore[arg-type]
-    return [ev.decode(ev.encode(event)) for event in events]  # type: ignore[misc]
+    return [codec.decode(codec.encode(event)) for event in events]  # type: ignore[misc]
 
 
 def session_of(events: list[ev.Event]) -> Session:
@@ -312,7 +313,7 @@ def test_any_bytes_end_in_an_end(reads: list[bytes], outcome: str) -> None:
     assert [isinstance(event, ev.End) for event in events].count(True) == 1
     assert isinstance(events[-1], ev.End)
     for event in events:
-        ev.decode(ev.encode(event))
+        codec.decode(codec.encode(event))
 
 
 VALUES = st.recursive(
@@ -329,4 +330,4 @@ def test_odd_keys_cost_nothing_but_themselves(lines: list[dict[str, Any]]) -> No
     events = parse(*(json.dumps(line).encode() + b"\n" for line in lines))
     assert isinstance(events[-1], ev.End)
     for event in events:
-        ev.decode(ev.encode(event))
+        codec.decode(codec.encode(event))

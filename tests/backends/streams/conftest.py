@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from phasetop import codec
 from phasetop import events as ev
 
 WIRE = Path(__file__).parents[2] / "data" / "wire"
@@ -62,7 +63,7 @@ def gather(events: Iterable[ev.Event]) -> Gathered:
     found = Gathered()
     parts: dict[str, bytes] = {"answer": b"", "think": b""}
     call = 0
-    for event in (ev.decode(ev.encode(event)) for event in events):
+    for event in (codec.decode(codec.encode(event)) for event in events):
         match event:
             case ev.Tok():
                 n = tokens_of(event)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.backends.llamacpp_stream import CompletionStream
 from phasetop.backends.openai_stream import ChatStream
@@ -33,7 +34,7 @@ def loaded(exchange: Exchange) -> Session:
     outcome = "broken" if exchange.broken else "cancelled" if exchange.head.get("client_closed") else "complete"
     events += parser.close(t, outcome, None)  # type: ignore[arg-type]
     for event in events:
-        back = ev.decode_lean(ev.encode(event))
+        back = codec.decode_lean(codec.encode(event))
         assert back is not None
         session.apply(back)
     return session

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.backends.plain_text import clean_url, harmless
 from phasetop.backends.server_errors import (
@@ -300,7 +301,7 @@ def test_any_answer_is_explained(status: int, headers: dict[str, str], data: byt
         assert len(found.line) <= 300
         assert isinstance(found.fault.text, str)
         assert found.fault.text
-        ev.encode(ev.End(t=0, r=0, finish="error", error=found.fault))
+        codec.encode(ev.End(t=0, r=0, finish="error", error=found.fault))
 
 
 values = st.recursive(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.backends.llamacpp_stream import CompletionStream
 from phasetop.backends.openai_stream import ChatStream
@@ -272,18 +273,19 @@ def test_an_event_over_the_limit_is_an_error_that_says_so(gather: GatherFn) -> N
 
 
 def test_a_text_that_is_longer_than_a_line_may_be_is_cut(gather: GatherFn) -> None:
-    text = "é\n" * ((ev.MAX_LINE_BYTES - 300) // 4)  # as long a line as the reader takes; written with its keys it is longer
+    # As long a line as the reader takes; written with its keys it is longer.
+    text = "é\n" * ((codec.MAX_LINE_BYTES - 300) // 4)
     body = (
         b'data: {"choices":[{"delta":{"content":"'
         + text.encode().replace(b"\n", b"\\n")
         + b'"}}],"timings":{"predicted_n":5}}\n\n'
     )
-    assert len(body) < ev.MAX_LINE_BYTES
+    assert len(body) < codec.MAX_LINE_BYTES
     parser = ChatStream(0)
     [tok, timings] = parser.feed(body, 2**52)
     assert isinstance(tok, ev.Tok)
     assert isinstance(tok.x, str)
-    assert len(ev.encode(tok)) <= ev.MAX_LINE_BYTES
+    assert len(codec.encode(tok)) <= codec.MAX_LINE_BYTES
     assert (tok.cut or 0) + len(tok.x.encode()) == len(text.encode())
     assert tok.n == 5
     assert isinstance(timings, ev.Timings)
