@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -263,8 +263,7 @@ def _context(seen: Seen, sources: Reasons) -> int | None:
     options = server.options or {} if server is not None else {}
     if (slot_context := _number(options, "slot_context")) is not None:
         return slot_context
-    info = seen.run.info.at(seen.cursor)
-    asked: dict[str, Any] = {**(info.asked or {}), **(info.applied or {})} if info is not None else {}
+    asked = seen.run.settings(seen.cursor)
     context, slots = _number(options, "context"), _number(options, "parallel")
     # Ollama counts a context by request, and starts its runner with the sum over the slots.
     each = server is not None and server.backend == "ollama"

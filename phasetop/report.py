@@ -177,19 +177,17 @@ def _model(session: Session, run: Run, cursor: int, settings: Mapping[str, Any],
 
 
 def _settings(session: Session, run: Run, cursor: int, unknown: dict[str, str], sources: dict[str, str]) -> dict[str, Any]:
-    """The server's options, overlaid with what was asked, overlaid with what the server says that it applied."""
-    server, info = session.server_of(run, cursor), run.info.at(cursor)
+    """The server's options, overlaid with the settings that hold for the request."""
+    server = session.server_of(run, cursor)
     values: dict[str, Any] = {}
     for name, option in ((server.options or {}) if server is not None else {}).items():
         values[name] = option.value
         if option.value is not None and option.source.split(":")[0] in _SPOKEN_SOURCES:
             sources[f"settings.{name}"] = option.source
-    # What was asked is in what was applied, but for what the server does not take.
-    for layer in (info.asked if info.applied is None else info.applied,) if info is not None else ():
-        for name, value in (layer or {}).items():
-            if value is not None:
-                values[name] = value
-                sources.pop(f"settings.{name}", None)
+    for name, value in run.settings(cursor).items():
+        if value is not None:
+            values[name] = value
+            sources.pop(f"settings.{name}", None)
     settings = {name: values.pop(name, None) for name in SETTINGS}
     for name, value in settings.items():
         if value is None and name not in NULL_BY_NATURE:

@@ -135,10 +135,10 @@ def offload_of(seen: Seen) -> Offload | None:
         return None
     if model.placed:
         return Offload(sum(n for device, n in model.placed.items() if not _is_cpu(device)), blocks)
-    info = seen.run.info.at(seen.cursor)
-    asked = {**(info.asked or {}), **(info.applied or {})} if info is not None else {}
     option = (server.options or {}).get("gpu_layers") if server is not None else None
-    told = option.value if option is not None and option.value is not None else asked.get("gpu_layers")
+    told = option.value if option is not None else None
+    if told is None:
+        told = seen.run.settings(seen.cursor).get("gpu_layers")
     if isinstance(told, int) and not isinstance(told, bool):
         return Offload(blocks + 1 if told < 0 else told, blocks)
     return Offload(blocks + 1, blocks) if told == "all" else None

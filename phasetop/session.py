@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 from phasetop import events as ev
 from phasetop.columns import LIVE, NAN, Happenings, Tokens, Versions
@@ -29,6 +30,14 @@ class Run:
         self.slots: Happenings[ev.Slot] = Happenings()
         self.ends: Happenings[ev.End] = Happenings()
         self.tokens = Tokens()
+
+    def settings(self, cursor: int = LIVE) -> dict[str, Any]:
+        """The settings that hold for it, by OUTPUTS' names: as asked for, until the server's answer is known.
+
+        What was asked for and the server does not take (``-t`` of a server that runs already) holds for nothing.
+        """
+        info = self.info.at(cursor)
+        return {} if info is None else (info.asked if info.applied is None else info.applied) or {}
 
 
 class Samples:

@@ -166,9 +166,7 @@ def _why(measures: Measures, path: str, otherwise: str) -> str:
 
 def _number(seen: Seen, options: dict[str, ev.Sourced], name: str) -> int | None:
     """A whole number of the request's settings, else of its server's."""
-    info = seen.run.info.at(seen.cursor)
-    asked = {**(info.asked or {}), **(info.applied or {})} if info is not None else {}
-    value = asked.get(name)
+    value = seen.run.settings(seen.cursor).get(name)
     if value is None and name in options:
         value = options[name].value
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -60,6 +60,17 @@ def test_threads_over_an_affinity(session_of: Build) -> None:
     assert judged(session_of, CPU_GIVEN, events=wide, options=THREADS).code != "threads-over-quota"
 
 
+def test_threads_that_the_server_did_not_take_explain_nothing(session_of: Build) -> None:
+    events = sampled(0, "throttled_ns", lambda t: int(t * MS * 0.68), type="counter")
+    asked = {"threads": 8, "gpu_layers": 99}
+    running = {"k": "request", "t": 90 * MS, "r": 0, "applied": {"max_tokens": 64}}  # not restarted for it
+    said = judged(session_of, HOST, first=(QUOTA,), asked=asked, events=(*events, running))
+    assert said.code != "threads-over-quota"
+    assert "8 threads" not in said.text
+    said = judged(session_of, HOST, NOBODY, asked=asked, events=(*busy(7.9), running))
+    assert "layers" not in said.text
+
+
 def test_what_the_collectors_own_machine_may_is_nothing_to_a_server_elsewhere(session_of: Build) -> None:
     said = judged(session_of, HOST, first=(QUOTA,), options=THREADS, local=False)
     assert said.code == "limit-unknown"
