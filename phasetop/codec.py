@@ -121,9 +121,22 @@ def json_schema() -> dict[str, Any]:
     for kind in schema["$defs"].values():  # later Pythons and msgspecs take the indentation out themselves
         if "description" in kind:
             kind["description"] = cleandoc(kind["description"])
+    _put_null_last(schema)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"A line of a phasetop session, format {ev.FORMAT}",
         "description": "One JSON object a line, told apart by k. Readers ignore keys and kinds that are not here.",
         **schema,
     }
+
+
+def _put_null_last(schema: Any) -> None:
+    """In each choice null comes after what it stands for; msgspec says them in one order or the other, by its version."""
+    if isinstance(schema, list):
+        for each in schema:
+            _put_null_last(each)
+    if isinstance(schema, dict):
+        if isinstance(choice := schema.get("anyOf"), list):
+            choice.sort(key=lambda each: each == {"type": "null"})
+        for each in schema.values():
+            _put_null_last(each)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from phasetop import codec
@@ -41,6 +42,20 @@ def lines(file: Path, kind: str) -> list[dict[str, Any]]:
 def test_the_file_is_what_the_code_says() -> None:
     made = runpy.run_path(str(ROOT / "scripts" / "events_schema.py"))
     assert SCHEMA.read_text(encoding="utf-8") == made["text"](), "run: python scripts/events_schema.py"
+
+
+def test_it_is_the_same_by_every_msgspec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.21 has null first where 0.23 has it last."""
+    real = msgspec.json.schema
+
+    def with_null_first(value: Any) -> Any:
+        if isinstance(value, list):
+            return sorted(map(with_null_first, value), key=lambda each: each != {"type": "null"})
+        return {key: with_null_first(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+    written = codec.json_schema()
+    monkeypatch.setattr("msgspec.json.schema", lambda kind: with_null_first(real(kind)))
+    assert json.dumps(codec.json_schema()) == json.dumps(written)
 
 
 def test_it_takes_the_examples(held_to_schema: Held, tmp_path: Path) -> None:
