@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +32,7 @@ def frequency_mhz(root: Path = Path("/")) -> float | None:
     """The mean frequency of the cores now (cpufreq); of the first ones where there are many."""
     folders = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_MANY_CORES]
     found = [value for folder in folders if (value := _number(folder)) is not None]
-    return round(sum(found) / len(found) / 1000, 1) if found else None
+    return round(fsum(found) / len(found) / 1000, 1) if found else None
 
 
 def thermal_files(root: Path = Path("/")) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 from typing import Final
 
 from msgspec import Struct
@@ -74,9 +75,9 @@ def least_squares(points: Sequence[tuple[float, float]]) -> Line | None:
     if len({x for x, _ in points}) < 2:
         return None
     middle_x, middle_y = mean([x for x, _ in points]), mean([y for _, y in points])
-    sxx = sum((x - middle_x) ** 2 for x, _ in points)
-    sxy = sum((x - middle_x) * (y - middle_y) for x, y in points)
-    syy = sum((y - middle_y) ** 2 for _, y in points)
+    sxx = fsum((x - middle_x) ** 2 for x, _ in points)
+    sxy = fsum((x - middle_x) * (y - middle_y) for x, y in points)
+    syy = fsum((y - middle_y) ** 2 for _, y in points)
     slope = sxy / sxx
     r2 = sxy * sxy / (sxx * syy) if syy > 0 else None
     return Line(slope, middle_y - slope * middle_x, r2)

@@ -10,6 +10,7 @@ from base64 import b64decode
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
+from math import fsum
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -241,7 +242,7 @@ class Tokens:
             self.text.append("".join(str(piece) for piece in pieces))
         logps = tok.p if isinstance(tok.p, list) else [tok.p]
         known = [p for p in logps if p is not None]
-        self.logp.append(sum(known) if known and len(known) == len(pieces) else NAN)
+        self.logp.append(fsum(known) if known and len(known) == len(pieces) else NAN)
         self.ids.append(tok.i if isinstance(tok.i, int) else -1)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
-from math import exp, log, sqrt
+from math import exp, fsum, log, sqrt
 from typing import Any, Final, Literal
 
 import msgspec
@@ -271,13 +271,13 @@ def _judged(found: Compared, pairs: Sequence[tuple[list[float], list[float]]]) -
         freedom = sum(len(pair[side]) - 1 for pair in logs)
         if freedom < CERTAIN - 1:
             return _with(found, ratio, None)
-        squares = sum((value - student.mean(pair[side])) ** 2 for pair in logs for value in pair[side])
-        parts.append(squares / freedom * sum(1 / len(pair[side]) for pair in logs) / len(logs) ** 2)
+        squares = fsum((value - student.mean(pair[side])) ** 2 for pair in logs for value in pair[side])
+        parts.append(squares / freedom * fsum(1 / len(pair[side]) for pair in logs) / len(logs) ** 2)
         freedoms.append(freedom)
-    error = sqrt(sum(parts))
+    error = sqrt(fsum(parts))
     if error == 0:
         return _with(found, ratio, (ratio, ratio))
-    freedom_of_both = sum(parts) ** 2 / sum(part**2 / freedom for part, freedom in zip(parts, freedoms, strict=True))
+    freedom_of_both = fsum(parts) ** 2 / fsum(part**2 / freedom for part, freedom in zip(parts, freedoms, strict=True))
     reach = student.quantile(CONFIDENCE, freedom_of_both) * error
     return _with(found, ratio, (exp(middle - reach), exp(middle + reach)))
 

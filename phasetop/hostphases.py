@@ -206,7 +206,7 @@ def _one(where: _Where) -> HostPhase:
     if cores is None and not far:
         parts = [samples for samples in session.samples.values() if _is_part_of_cpu(samples.info.at(cursor))]
         means = [mean for samples in parts if (mean := where.gauge(samples)) is not None]
-        cpu = sum(means) if means and len(means) == len(parts) else None
+        cpu = math.fsum(means) if means and len(means) == len(parts) else None
         cores = parts[0] if parts else None
     where.explain("cpu_percent", cores, cpu, "the host was not sampled")
 

@@ -9,6 +9,7 @@ layers look back. A pass takes the longer of both: bytes ÷ bandwidth, FLOPs ÷ 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import fsum
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -194,8 +195,8 @@ class OneToken(Struct, frozen=True):
 def one_token(shares: Iterable[Share], step_s: float) -> OneToken:
     """A step that took ``step_s`` against the floor of devices that take turns."""
     shares = list(shares)
-    weights = sum(share.weights_bytes / share.bytes_per_s for share in shares)
-    cache = sum(share.cache_bytes / share.bytes_per_s for share in shares)
+    weights = fsum(share.weights_bytes / share.bytes_per_s for share in shares)
+    cache = fsum(share.cache_bytes / share.bytes_per_s for share in shares)
     return OneToken(weights, cache, step_s - weights - cache)
 
 
@@ -204,8 +205,8 @@ def turns_bytes_per_s(shares: Iterable[Share]) -> float | None:
     shares = list(shares)
     if shares and len({share.bytes_per_s for share in shares}) == 1:
         return shares[0].bytes_per_s
-    seconds = sum(share.seconds for share in shares)
-    read = sum(share.weights_bytes + share.cache_bytes for share in shares)
+    seconds = fsum(share.seconds for share in shares)
+    read = fsum(share.weights_bytes + share.cache_bytes for share in shares)
     return read / seconds if seconds > 0 else None
 
 

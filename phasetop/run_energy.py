@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import fsum
 
 from msgspec import Struct
 
@@ -49,7 +50,7 @@ def run_energy(
         else:
             each = [gpu.phases[phase].energy_j for gpu in gpus if gpu.d in used and phase in gpu.phases]
             known = [joules for joules in each if joules is not None]
-            found[phase] = sum(known) if known and len(known) == len(used) else None
+            found[phase] = fsum(known) if known and len(known) == len(used) else None
             own = f"gpus.phases.{phase}"
             why = unknown.get(f"{own}.energy_j") or unknown.get(own, "a GPU does not count its energy")
             source = sources.get(f"{own}.energy_j", "NVML")

@@ -5,6 +5,7 @@ A pure function of (Session, request, cursor), like every figure; what cannot be
 
 from __future__ import annotations
 
+from math import fsum
 from typing import Final
 
 from msgspec import Struct
@@ -203,7 +204,7 @@ def _split(ran: Ran, model: _Model, decode: _Decode, unknown: Reasons, sources: 
     on_gpu = _gpu_share(ran.offload, weights, cache, model)
     speeds = [ceiling.value or 0.0 for ceiling in ceilings]
     if ran.by_rows and len(speeds) > 1:
-        shares = [Share(on_gpu[0], on_gpu[1], sum(speeds))]
+        shares = [Share(on_gpu[0], on_gpu[1], fsum(speeds))]
         sources[BANDWIDTH] = f"estimate: {len(speeds)} GPUs at once, each {ceilings[0].source}"
     else:
         n = len(speeds)
@@ -276,7 +277,7 @@ def _with_decode(
         depth = decode.depth or 0
         flops = 2.0 * model.active + (model.attention.flops(depth - 1, 1) if model.attention is not None and depth else 0.0)
     token = one_token(split, step_s) if split and step_s else None
-    floor = sum(share.seconds for share in split)
+    floor = fsum(share.seconds for share in split)
     mbu = token.floor_s / step_s if token is not None and step_s else None
     at_least = bool(split) and "read test" in sources.get(BANDWIDTH, "")
     if mbu is not None and mbu > 1:

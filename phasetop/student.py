@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import exp, lgamma, log, log1p, sqrt
+from math import exp, fsum, lgamma, log, log1p, sqrt
 from typing import Final
 
 _TINY: Final = 1e-300
@@ -74,7 +74,7 @@ def _large(value: float) -> float:
 
 def mean(values: Sequence[float]) -> float:
     """The mean of at least one value."""
-    return sum(values) / len(values)
+    return fsum(values) / len(values)
 
 
 def deviation(values: Sequence[float]) -> float | None:
@@ -82,7 +82,7 @@ def deviation(values: Sequence[float]) -> float | None:
     if len(values) < 2:
         return None
     middle = mean(values)
-    return sqrt(sum((value - middle) ** 2 for value in values) / (len(values) - 1))
+    return sqrt(fsum((value - middle) ** 2 for value in values) / (len(values) - 1))
 
 
 def interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import fsum
 from typing import Final
 
 from phasetop.figures import UNKNOWN, count, memory, milliseconds, seconds
@@ -125,12 +126,12 @@ def _gpu(figures: Measures) -> str:
     ]
     estimate = figures.roofline.read_bytes_per_s if name == "decode" else None
     if read and len(read) == len(found):
-        parts.append(f"{sum(read) / 1e9:,.0f} GB/s")
+        parts.append(f"{fsum(read) / 1e9:,.0f} GB/s")
     elif found and estimate is not None:
         parts.append(f"{estimate / 1e9:,.0f} GB/s est.")
     power = [phase.power_w for phase in found if phase.power_w is not None]
     if power and len(power) == len(found):
-        parts.append(f"{sum(power):.0f} W")
+        parts.append(f"{fsum(power):.0f} W")
     return " · ".join(parts)
 
 

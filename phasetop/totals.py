@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from math import fsum
 from typing import Final, Literal
 
 from msgspec import Struct, field
@@ -54,7 +55,7 @@ def spent(session: Session) -> Iterator[Spent]:
             prompt_tokens=figures.tokens.prompt,
             cached_tokens=figures.tokens.cached,
             output_tokens=figures.tokens.output,
-            energy_j=None if None in energy else round(sum(each or 0.0 for each in energy), 3),
+            energy_j=None if None in energy else round(fsum(each or 0.0 for each in energy), 3),
             wall_s=(figures.phases.end - figures.phases.start) / 1e9,
         )
 
@@ -83,7 +84,7 @@ def _sum(key: str | None, requests: list[Spent]) -> Sum:
     known = {name: [v for one in requests if (v := getattr(one, name)) is not None] for name in SUMMED}
     missing = {name: len(requests) - len(values) for name, values in known.items() if len(values) < len(requests)}
     found = {name: sum(values) if values else None for name, values in known.items()}
-    energy = found["energy_j"]
+    energy = fsum(known["energy_j"]) if known["energy_j"] else None
     return Sum(
         key=key,
         requests=len(requests),
@@ -91,6 +92,6 @@ def _sum(key: str | None, requests: list[Spent]) -> Sum:
         cached_tokens=found["cached_tokens"],
         output_tokens=found["output_tokens"],
         energy_j=None if energy is None else round(energy, 3),
-        wall_s=round(sum(one.wall_s for one in requests), 6),
+        wall_s=round(fsum(one.wall_s for one in requests), 6),
         missing=missing,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from math import isnan
+from math import fsum, isnan
 from typing import TYPE_CHECKING, Final
 
 from phasetop import events as ev
@@ -209,7 +209,7 @@ def _busy(measures: Measures, judged: Judged) -> float | None:
     known = [percent for percent in found if percent is not None]
     if not known or len(known) < len(found):
         return None
-    total = sum(known)
+    total = fsum(known)
     return total / len(known) if measures.roofline.ran.by_rows else min(total, 100.0)
 
 

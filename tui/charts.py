@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from math import ceil, floor, log10
+from math import ceil, floor, fsum, log10
 from typing import Final
 
 from phasetop.counts import Kv
@@ -254,19 +254,19 @@ def fit_line(points: Sequence[tuple[float, float]]) -> tuple[float, float] | Non
     n = len(points)
     if n < 3:
         return None
-    mx, my = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
-    spread = sum((x - mx) ** 2 for x, _ in points)
+    mx, my = fsum(x for x, _ in points) / n, fsum(y for _, y in points) / n
+    spread = fsum((x - mx) ** 2 for x, _ in points)
     if spread <= 0:
         return None
-    slope = sum((x - mx) * (y - my) for x, y in points) / spread
+    slope = fsum((x - mx) * (y - my) for x, y in points) / spread
     return my - slope * mx, slope
 
 
 def explained(points: Sequence[tuple[float, float]], line: tuple[float, float]) -> float:
     """The share of the values' spread that a line explains (R²); 1 where they do not differ by more than a hundredth."""
-    mean = sum(y for _, y in points) / len(points)
-    spread = sum((y - mean) ** 2 for _, y in points)
-    left = sum((y - line[0] - line[1] * x) ** 2 for x, y in points)
+    mean = fsum(y for _, y in points) / len(points)
+    spread = fsum((y - mean) ** 2 for _, y in points)
+    left = fsum((y - line[0] - line[1] * x) ** 2 for x, y in points)
     return 1.0 if spread <= len(points) * (mean / 100) ** 2 else 1 - left / spread
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 from phasetop.figures import UNKNOWN, milliseconds, rate, seconds
 from phasetop.tui.cells import Area
@@ -85,7 +86,7 @@ def _batch_lane(area: Area, x: int, frame: Frame, trace: Trace, rows: int, value
     if values is None:
         return
     took = batches[-1].t1 - batches[0].t0
-    mean = sum(b.per_s * (b.t1 - b.t0) for b in batches) / took if took else batches[-1].per_s
+    mean = fsum(b.per_s * (b.t1 - b.t0) for b in batches) / took if took else batches[-1].per_s
     figures = [("first", batches[0].per_s), ("mean", mean), ("last", batches[-1].per_s)][-rows:]
     for i, (name, value) in enumerate(figures):
         area.value(values, rows - len(figures) + i, rate(value), "tok/s", name, "ink", "b" if name == "last" else "")

@@ -164,7 +164,7 @@ class Machine:
         """
         peaks = {gpu.d: gpu.peak_bandwidth_bytes_per_s for gpu in of.measures.gpus} if of is not None else {}
         tops = [peaks.get(d) for d in gpus]
-        peak = sum(top for top in tops if top) if all(tops) else None
+        peak = fsum(top for top in tops if top) if all(tops) else None
         dram = [now.series("dram_percent", d=d) for d in gpus]
         control = [now.series("memory_busy_percent", d=d) for d in gpus]
         if all(read(each, now.at).value is not None for each in dram):
@@ -297,4 +297,4 @@ def read(samples: Samples | None, at: int) -> _Reading:
         return _Reading(None, 0)
     first = bisect_right(samples.t, at - SECOND_NS, 0, last)
     values = [v for v in samples.value[min(first, last - 1) : last] if not isnan(v)]
-    return _Reading(sum(values) / len(values), at - samples.t[last - 1])
+    return _Reading(fsum(values) / len(values), at - samples.t[last - 1])

@@ -35,3 +35,9 @@ def test_interval_by_hand() -> None:
     assert student.interval(values) == pytest.approx((10 - 2.48414, 10 + 2.48414), abs=1e-5)
     assert student.interval([10.0]) is None
     assert student.deviation([10.0]) is None
+
+
+def test_sums_round_once_on_every_python() -> None:
+    """0.1 ten times is 1; added one by one, as `sum` does before Python 3.12, it is 0.9999999999999999."""
+    assert student.mean([0.1] * 10) == 0.1
+    assert student.deviation([0.1] * 10) == 0.0

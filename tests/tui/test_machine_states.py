@@ -7,7 +7,7 @@ from phasetop.session import Session
 from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import FrameMaker
 from phasetop.tui.layout import layout
-from phasetop.tui.machine import Lane
+from phasetop.tui.machine import Lane, read
 from phasetop.tui.painter import paint
 from phasetop.tui.theme import Look, ink
 from phasetop.tui.view import View
@@ -58,3 +58,12 @@ def test_no_counters_at_all() -> None:
     script.events = [event for event in script.events if not isinstance(event, ev.Series)]
     for lane in lanes(session_of(script.sorted()), 3 * S):
         assert (lane.number, lane.note) == ("—", "no samples")
+
+
+def test_a_mean_on_the_border_is_rounded_alike_by_every_python() -> None:
+    """Ten readings whose mean is 22.5 in decimals: a sum that rounds at each step makes 22.500000000000004 of it."""
+    tenths = (225, 227, 221, 222, 228, 225, 224, 223, 229, 226)
+    series = ev.Series(t=0, s=0, d=1, name="dram_percent", unit="%")
+    session = session_of([series, *(ev.Smp(t=i * 100 * MS, t0=0, v={"0": n / 10}) for i, n in enumerate(tenths, 1))])
+    assert sum(tenths) == 2250
+    assert read(session.series("dram_percent", d=1), 1000 * MS).value == 22.5
