@@ -233,13 +233,18 @@ def prefill_progress(seen: Seen, tokens: TokenCounts) -> Prefill:
     return Prefill(total, cached, done, fraction)
 
 
+def cells_in_use(prompt: int, output: int) -> int:
+    """Cells of a request with so many tokens: the newest of its reply is not in the cache yet."""
+    return prompt + max(output - 1, 0)
+
+
 def kv_use(seen: Seen, tokens: TokenCounts, prefill: Prefill, unknown: Reasons, sources: Reasons) -> Kv:
     """Cells in use: the prompt so far, or the prompt and the output less the newest token, which is not in the cache yet."""
     context = _context(seen, sources)
     slot = seen.run.slots.last(seen.cursor)
     cells: int | None = None
     if seen.prefilled and tokens.prompt is not None and tokens.output is not None:
-        cells = tokens.prompt + max(tokens.output - 1, 0)
+        cells = cells_in_use(tokens.prompt, tokens.output)
     elif not seen.prefilled:
         cells = prefill.done
     if cells is None and slot is not None:

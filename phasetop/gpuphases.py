@@ -8,8 +8,8 @@ GPUs share.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
-from math import isnan
+from collections.abc import Iterable, Mapping
+from math import fsum, isnan
 from typing import Final
 
 from msgspec import Struct
@@ -89,6 +89,16 @@ class Gpu(Struct, frozen=True):
         keys = ("index", "uuid", "name", "in_use", "memory_total_bytes", "memory_used_bytes", "peak_bandwidth_bytes_per_s")
         phases = {name: phase.group() for name, phase in self.phases.items()}
         return {**{key: getattr(self, key) for key in keys}, "phases": phases}
+
+
+def dram_bytes_per_s(gpus: Iterable[tuple[float | None, float | None]]) -> float | None:
+    """What GPUs read and write together, bytes a second: the sum over (peak bandwidth, bytes/s; DRAM traffic, % of it).
+
+    None where something of one is not known, and of none.
+    """
+    each = [None if peak is None or percent is None else peak * percent / 100 for peak, percent in gpus]
+    known = [per_s for per_s in each if per_s is not None]
+    return fsum(known) if known and len(known) == len(each) else None
 
 
 class _Where(Struct, frozen=True):

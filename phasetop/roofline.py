@@ -191,6 +191,11 @@ class OneToken(Struct, frozen=True):
         """What it takes at least."""
         return self.weights_s + self.cache_s
 
+    @property
+    def step_s(self) -> float:
+        """What it took."""
+        return self.floor_s + self.rest_s
+
 
 def one_token(shares: Iterable[Share], step_s: float) -> OneToken:
     """A step that took ``step_s`` against the floor of devices that take turns."""

@@ -6,6 +6,7 @@ from math import fsum
 from typing import Final
 
 from phasetop.figures import UNKNOWN, count, memory, milliseconds, seconds
+from phasetop.gpuphases import dram_bytes_per_s
 from phasetop.metrics import Measures, measure
 from phasetop.session import Run, Session
 from phasetop.visible import harmless
@@ -118,15 +119,10 @@ def _gpu(figures: Measures) -> str:
     busy = [phase.sm_percent for phase in found if phase.sm_percent is not None]
     if busy and len(busy) == len(found):
         parts.append(f"{' + '.join(f'{percent:.0f}' for percent in busy)} % busy")
-    peaks = [gpu.peak_bandwidth_bytes_per_s for gpu in gpus]
-    read = [
-        peak * phase.dram_percent / 100
-        for peak, phase in zip(peaks, found, strict=True)
-        if peak is not None and phase.dram_percent is not None
-    ]
+    read = dram_bytes_per_s((gpu.peak_bandwidth_bytes_per_s, gpu.phases[name].dram_percent) for gpu in gpus)
     estimate = figures.roofline.read_bytes_per_s if name == "decode" else None
-    if read and len(read) == len(found):
-        parts.append(f"{fsum(read) / 1e9:,.0f} GB/s")
+    if read is not None:
+        parts.append(f"{read / 1e9:,.0f} GB/s")
     elif found and estimate is not None:
         parts.append(f"{estimate / 1e9:,.0f} GB/s est.")
     power = [phase.power_w for phase in found if phase.power_w is not None]

@@ -9,14 +9,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from math import ceil, floor, fsum, log10
+from math import ceil, floor, log10
 from typing import Final
 
-from phasetop.counts import Kv
+from phasetop.bench_stats import least_squares
+from phasetop.counts import Kv, cells_in_use
 from phasetop.figures import count, rate
 from phasetop.knobs import Values
 from phasetop.pace import GAP_LIMITS, step_of
 from phasetop.session import Run, Session
+from phasetop.student import deviation, mean
+from phasetop.tally import gap_percentiles
 from phasetop.tui.cells import Area
 from phasetop.tui.chartdraw import Chart, Kind, Series, draw
 from phasetop.tui.frame import Frame
@@ -72,12 +75,14 @@ def ceiling_of(session: Session, run: Run, frame: Frame) -> Ceiling:
 def charts_of(run: Run, at: int, frame: Frame, ceiling: Ceiling = lambda _: None) -> tuple[Chart, ...]:
     """The four charts of a request as of a moment."""
     assert frame.measures is not None
-    lines, kv, prompt = run.tokens.index(at), frame.measures.kv, frame.measures.tokens.prompt
+    lines, measures = run.tokens.index(at), frame.measures
+    prompt = measures.tokens.prompt
+    gaps_ns = tuple(gap for gap in run.tokens.gap_ns[:lines] if gap > 0)
     return (
-        gap_chart(tuple(gap for gap in run.tokens.gap_ns[:lines] if gap > 0)),
-        depth_chart(run, lines, prompt, ceiling),
+        gap_chart(gaps_ns, gap_percentiles(run.tokens, lines, (0.5,))[0] if gaps_ns else 0.0),
+        depth_chart(run, lines, prompt, measures.rates.decode_per_s, ceiling),
         prefill_chart(run, at),
-        kv_chart(run, at, lines, prompt, kv),
+        kv_chart(run, at, lines, prompt, measures.kv),
     )
 
 
@@ -85,24 +90,22 @@ def charts_of(run: Run, at: int, frame: Frame, ceiling: Ceiling = lambda _: None
 
 
 @lru_cache(8)
-def gap_chart(gaps_ns: tuple[int, ...]) -> Chart:
-    """How often each gap came: columns of equal width on a log axis, with the limits of the steps."""
+def gap_chart(gaps_ns: tuple[int, ...], median_ns: float) -> Chart:
+    """How often each gap came: columns of equal width on a log axis, with the limits of the steps by their median."""
     title = "gaps"
     if len(gaps_ns) < 2:
         return Chart(title, why="too few tokens yet")
-    ordered = sorted(gaps_ns)
-    median = ordered[len(ordered) // 2]
-    low, high = log10(ordered[0] / 1e6), log10(ordered[-1] / 1e6)
-    low, high = min(low, log10(median / 1e6) - 0.5), max(high, log10(median / 1e6) + 1.0)
+    low, high = log10(min(gaps_ns) / 1e6), log10(max(gaps_ns) / 1e6)
+    low, high = min(low, log10(median_ns / 1e6) - 0.5), max(high, log10(median_ns / 1e6) + 1.0)
     width = (high - low) / _BINS
     heights = [0] * _BINS
-    for gap in ordered:
+    for gap in gaps_ns:
         heights[min(_BINS - 1, int((log10(gap / 1e6) - low) / width))] += 1
     middles = [low + (i + 0.5) * width for i in range(_BINS)]
     bars = tuple(
-        (x, float(n), GAP_ROLES[step_of(int(10**x * 1e6), median)]) for x, n in zip(middles, heights, strict=True) if n
+        (x, float(n), GAP_ROLES[step_of(int(10**x * 1e6), median_ns)]) for x, n in zip(middles, heights, strict=True) if n
     )
-    limits = [(log10(value), value) for value in (limit * median / 1e6 for limit in GAP_LIMITS)]
+    limits = [(log10(value), value) for value in (limit * median_ns / 1e6 for limit in GAP_LIMITS)]
     here = [(x, f"{value:.2g}" if value < 100 else f"{value:,.0f}") for x, value in limits if low <= x <= high]
     top = _nice(max(heights))
     return Chart(
@@ -118,10 +121,13 @@ def gap_chart(gaps_ns: tuple[int, ...]) -> Chart:
     )
 
 
-def depth_chart(run: Run, lines: int, prompt: int | None, ceiling: Ceiling = lambda _: None) -> Chart:
+def depth_chart(
+    run: Run, lines: int, prompt: int | None, decode_per_s: float | None, ceiling: Ceiling = lambda _: None
+) -> Chart:
     """The reply's rate over how many tokens are in the context: the mean over each of up to forty stretches.
 
-    Above it the ceiling, where it is known and not so far up that the rate would lie on the axis.
+    ``decode_per_s`` is its rate as a whole. Above it the ceiling, where it is known and not so far up that the rate would
+    lie on the axis.
     """
     title = "decode rate over depth"
     tokens, begin = run.tokens, run.tokens.first
@@ -142,8 +148,7 @@ def depth_chart(run: Run, lines: int, prompt: int | None, ceiling: Ceiling = lam
     limits = [] if prompt is None else _limits(ceiling, low, high)
     shown = [(x, y) for x, y in limits if y <= _FAR * most]
     top = _nice(max([most, *(y for _, y in shown)]))
-    mean = (tokens.count[lines - 1] - tokens.count[begin]) * 1e9 / max(1, tokens.t[lines - 1] - tokens.t[begin])
-    note = f"tok/s, mean {rate(mean)}"
+    note = f"tok/s, mean {rate(decode_per_s)}"
     if prompt is None:
         note += "; the prompt's length is not known"
     elif limits:
@@ -168,6 +173,8 @@ def _limits(ceiling: Ceiling, low: float, high: float) -> list[tuple[float, floa
 _CEILING_POINTS: Final = 16
 _FAR: Final = 6.0
 """A ceiling so many times as high as the rate is told, and not drawn."""
+_LINE_FROM: Final = 3
+"""Through fewer batches there is no line."""
 _EXPLAINED: Final = 0.5
 """A line that explains less of the batches' spread than this says nothing."""
 _TRUSTED_DEPTHS: Final = 2
@@ -190,13 +197,12 @@ def prefill_chart(run: Run, at: int) -> Chart:
     last = float(seen[-1].total or max(done.values()))
     first = float(seen[0].cached or min(done.values()))
     top = _nice(max(y for _, y in points))
-    inverse = [(x, 1 / y) for x, y in points]
-    fitted = fit_line(inverse)
-    scattered = fitted is not None and explained(inverse, fitted) < _EXPLAINED
+    fitted = least_squares([(x, 1 / y) for x, y in points]) if len(points) >= _LINE_FROM else None
+    scattered = fitted is not None and not _is_flat([1 / y for _, y in points]) and (fitted.r2 or 0.0) < _EXPLAINED
     series = [_series(points, "prefill", "dots")]
     note = "tok/s; too scattered for a line" if scattered else "tok/s"
     if fitted is not None and not scattered:
-        base, slope = fitted
+        base, slope = fitted.intercept, fitted.slope
         xs = [first + (last - first) * i / 60 for i in range(61)]
         curve = [(x, 1 / (base + slope * x)) for x in xs if base + slope * x > 0]
         series.insert(0, _series([(x, y) for x, y in curve if y <= top], "prefill_area", "line"))
@@ -223,11 +229,11 @@ def kv_chart(run: Run, at: int, lines: int, prompt: int | None, kv: Kv) -> Chart
     if before is None:
         return Chart(title, why="the length of the prompt is not known")
     step = max(1, lines // _POINTS)
-    points += [((tokens.t[i] - start) / 1e9, float(before + tokens.count[i])) for i in range(0, lines, step)]
+    points += [((tokens.t[i] - start) / 1e9, float(cells_in_use(before, tokens.count[i]))) for i in range(0, lines, step)]
     if not points:
         return Chart(title, why="nothing is read yet")
     if lines:
-        points.append(((tokens.t[lines - 1] - start) / 1e9, float(before + tokens.count[lines - 1])))
+        points.append(((tokens.t[lines - 1] - start) / 1e9, float(cells_in_use(before, tokens.count[lines - 1]))))
     most = points[-1][1]
     limit = float(context) if context is not None and most > context / 20 else None
     top = _nice(max(most, limit or 0.0))
@@ -249,25 +255,9 @@ def kv_chart(run: Run, at: int, lines: int, prompt: int | None, kv: Kv) -> Chart
     )
 
 
-def fit_line(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """The least-squares line (value at 0, slope) through at least three points of different x; None without."""
-    n = len(points)
-    if n < 3:
-        return None
-    mx, my = fsum(x for x, _ in points) / n, fsum(y for _, y in points) / n
-    spread = fsum((x - mx) ** 2 for x, _ in points)
-    if spread <= 0:
-        return None
-    slope = fsum((x - mx) * (y - my) for x, y in points) / spread
-    return my - slope * mx, slope
-
-
-def explained(points: Sequence[tuple[float, float]], line: tuple[float, float]) -> float:
-    """The share of the values' spread that a line explains (R²); 1 where they do not differ by more than a hundredth."""
-    mean = fsum(y for _, y in points) / len(points)
-    spread = fsum((y - mean) ** 2 for _, y in points)
-    left = fsum((y - line[0] - line[1] * x) ** 2 for x, y in points)
-    return 1.0 if spread <= len(points) * (mean / 100) ** 2 else 1 - left / spread
+def _is_flat(values: Sequence[float]) -> bool:
+    """Whether values do not differ by more than a hundredth, so that there is nothing for a line to explain."""
+    return (deviation(values) or 0.0) <= mean(values) / 100
 
 
 def _nice(value: float) -> float:

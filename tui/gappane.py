@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import fsum
 
 from phasetop.figures import UNKNOWN, milliseconds, rate, seconds
 from phasetop.tui.cells import Area
@@ -85,8 +84,7 @@ def _batch_lane(area: Area, x: int, frame: Frame, trace: Trace, rows: int, value
         area.right(x - 1, row, f"{top / 1000:.3g}k" if top >= 1000 else f"{top:.3g}", "faint")
     if values is None:
         return
-    took = batches[-1].t1 - batches[0].t0
-    mean = fsum(b.per_s * (b.t1 - b.t0) for b in batches) / took if took else batches[-1].per_s
+    mean = frame.measures.rates.prefill_per_s if frame.measures is not None else None
     figures = [("first", batches[0].per_s), ("mean", mean), ("last", batches[-1].per_s)][-rows:]
     for i, (name, value) in enumerate(figures):
         area.value(values, rows - len(figures) + i, rate(value), "tok/s", name, "ink", "b" if name == "last" else "")

@@ -58,14 +58,11 @@ def full_in(frame: Frame) -> tuple[Part, ...]:
     measures = frame.measures
     if measures is None or frame.state != "decode":
         return ()
-    kv = measures.kv
-    left = kv.full_in_s
+    left = measures.kv.full_in_s
     if left is None:
-        if kv.context is None or kv.tokens is None or not measures.rates.decode_per_s:
-            return ()
-        left = (kv.context - kv.tokens) / measures.rates.decode_per_s
+        return ()
     if left <= 0:
-        then = {"stops": ": the reply ends", "shifts": ": the oldest go"}.get(kv.when_full or "", "")
+        then = {"stops": ": the reply ends", "shifts": ": the oldest go"}.get(measures.kv.when_full or "", "")
         return (("full", "ink", "b"), (then, "soft"))
     return (("full in ", "soft"), (about(left), "ink", "b") if left < SOON_S else (about(left), "soft"))
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from phasetop.columns import Tokens, Versions
 from phasetop.figures import memory, share, size
+from phasetop.gpuphases import dram_bytes_per_s
 from phasetop.machine import Machine as Whose
 from phasetop.machine import gpus_of, machine_of
 from phasetop.metrics import Measures
@@ -137,7 +138,7 @@ class Machine:
         mine = read(own, now.at).value
         note = f"server {mine:.2f}" if mine is not None and machine is not None else ""
         lane = self._lane(
-            "CPU", f"of {cores:g}" if cores else "", [shown], cores, now, lambda v: (f"{v:.2f}", "cores"), note
+            "CPU", f"of {cores:g}" if cores else "", [shown], cores, now, lambda one: (f"{one[0]:.2f}", "cores"), note
         )
         busy = read(machine, now.at).value
         return lane if mine is None or busy is None else replace(lane, others=busy - mine)
@@ -148,14 +149,16 @@ class Machine:
         machine, own = now.series("memory_used_bytes"), now.series("server_rss_bytes", v=server)
         mine = read(own, now.at).value
         note = " ".join(("RSS", *memory(mine))) if mine is not None and machine is not None else ""
-        return self._lane("memory", "of RAM" if total else "", [machine or own], total, now, memory, note)
+        full = "of RAM" if total else ""
+        return self._lane("memory", full, [machine or own], total, now, lambda one: memory(one[0]), note)
 
     def _busy(self, now: _Now, gpus: Sequence[int]) -> Lane:
         """How busy the GPUs are, of several the mean."""
         samples = [now.series("sm_percent", d=d) for d in gpus]
         source = now.source(samples[0])
         label, full = ("SM", "of peak") if source == GPM else ("GPU busy", "of time")
-        return self._lane(label, full, samples, 100, now, lambda v: (f"{v:.0f}", "%"), source + _of_several(gpus))
+        note = source + _of_several(gpus)
+        return self._lane(label, full, samples, 100, now, lambda each: (f"{mean(each):.0f}", "%"), note)
 
     def _dram(self, now: _Now, gpus: Sequence[int], of: Worked | None, *, alone: bool = True) -> Lane:
         """The GPUs' memory: measured, else by what decode reads, else at most as busy as its controller is.
@@ -164,20 +167,21 @@ class Machine:
         """
         peaks = {gpu.d: gpu.peak_bandwidth_bytes_per_s for gpu in of.measures.gpus} if of is not None else {}
         tops = [peaks.get(d) for d in gpus]
-        peak = fsum(top for top in tops if top) if all(tops) else None
         dram = [now.series("dram_percent", d=d) for d in gpus]
         control = [now.series("memory_busy_percent", d=d) for d in gpus]
-        if all(read(each, now.at).value is not None for each in dram):
-            percent = mean([read(each, now.at).value or 0.0 for each in dram])
-            note = (f"{percent:.0f} % " if peak else "") + now.source(dram[0]) + _of_several(gpus)
-            return self._lane("DRAM", "of peak", dram, 100, now, lambda v: _flowing(v, peak), note)
+        percents = [read(each, now.at).value for each in dram]
+        if all(percent is not None for percent in percents):
+            flows, peak = dram_bytes_per_s(zip(tops, percents, strict=True)), dram_bytes_per_s((top, 100.0) for top in tops)
+            share_of_peak = f"{100 * flows / peak:.0f} % " if flows is not None and peak else ""
+            note = share_of_peak + now.source(dram[0]) + _of_several(gpus)
+            return self._lane("DRAM", "of peak", dram, 100, now, lambda each: _flowing(each, tops), note, tops)
         if alone and (flow := self._flow(now, of)) is not None:
-            known = self._levels("control", control, 100, now)
+            known = self._levels("control", control, 100, now, tops)
             return replace(flow, levels=tuple(a if a is not None else b for a, b in zip(flow.levels, known, strict=True)))
         if any(each is not None for each in control):
             note = "mem-ctrl" + _of_several(gpus)
-            return self._lane("memory", "of peak", control, 100, now, lambda v: _flowing(v, peak, "≤ "), note)
-        return self._lane("memory", "of peak", dram, 100, now, lambda v: _flowing(v, peak), "")
+            return self._lane("memory", "of peak", control, 100, now, lambda each: _flowing(each, tops, "≤ "), note, tops)
+        return self._lane("memory", "of peak", dram, 100, now, lambda each: _flowing(each, tops), "")
 
     def _flow(self, now: _Now, of: Worked | None) -> Lane | None:
         """What decode reads from memory: its bytes a token times the rate; None where that is not known."""
@@ -194,8 +198,15 @@ class Machine:
         full = "of peak" if peak else ""
         return Lane("memory", full, levels, number, f"{unit}/s", note, source="estimate: bytes a token × tokens a second")
 
-    def _levels(self, key: str, samples: Sequence[Samples | None], top: float | None, now: _Now) -> tuple[float | None, ...]:
-        """A level from 0 to 1 a column, of several series the mean where all have one."""
+    def _levels(
+        self,
+        key: str,
+        samples: Sequence[Samples | None],
+        top: float | None,
+        now: _Now,
+        weights: Sequence[float | None] = (),
+    ) -> tuple[float | None, ...]:
+        """A level from 0 to 1 a column, of several series the mean (by ``weights`` that are known) where all have one."""
         if not top or not now.axis.columns or any(each is None for each in samples):
             return (None,) * now.axis.columns
         many = [
@@ -206,7 +217,7 @@ class Machine:
         made: list[float | None] = []
         for column in zip(*many, strict=True):
             known = [value for value in column if value is not None]
-            made.append(min(1.0, max(0.0, mean(known) / top)) if len(known) == len(column) else None)
+            made.append(min(1.0, max(0.0, mean(known, weights) / top)) if len(known) == len(column) else None)
         return tuple(made)
 
     def _lane(
@@ -216,10 +227,12 @@ class Machine:
         samples: Sequence[Samples | None],
         top: float | None,
         now: _Now,
-        words: Callable[[float], tuple[str, str]],
+        words: Callable[[Sequence[float]], tuple[str, str]],
         note: str,
+        weights: Sequence[float | None] = (),
     ) -> Lane:
-        levels = self._levels(label, samples, top, now)
+        """``words`` says the figure of the series' values; ``weights``: of the series, for the level."""
+        levels = self._levels(label, samples, top, now, weights)
         told = samples[0].info.at(now.areas) if samples[0] is not None else None
         source = told.source or "" if told is not None else ""
         readings = [read(each, now.at) for each in samples]
@@ -227,7 +240,7 @@ class Machine:
         if len(values) < len(readings):
             why = told.off if told is not None and told.off else "no samples"
             return Lane(label, full, levels, "—", "", why, source=source)
-        number, unit = words(mean(values))
+        number, unit = words(values)
         age_ns = max(reading.age_ns for reading in readings)
         if age_ns > STALE_NS:
             return Lane(label, full, levels, number, unit, f"{age_ns // SECOND_NS} s ago", True, source)
@@ -264,9 +277,12 @@ class TokenRate:
         return self._lane.update(samples, axis, cursor)
 
 
-def mean(values: Sequence[float]) -> float:
-    """The mean of some; `statistics` would be loaded for it before the first picture (15 ms)."""
-    return fsum(values) / len(values)
+def mean(values: Sequence[float], weights: Sequence[float | None] = ()) -> float:
+    """The mean of some, weighted where all weights are known; `statistics` would take 15 ms of the first picture."""
+    known = [weight for weight in weights if weight]
+    if len(known) < len(values):
+        return fsum(values) / len(values)
+    return fsum(value * weight for value, weight in zip(values, known, strict=True)) / fsum(known)
 
 
 def _device(samples: Samples, now: _Now) -> int:
@@ -274,11 +290,12 @@ def _device(samples: Samples, now: _Now) -> int:
     return info.d if info is not None else 0
 
 
-def _flowing(percent: float, peak: float | None, at_most: str = "") -> tuple[str, str]:
-    """A share of the peak as bytes a second, where the peak is known."""
-    if peak is None:
-        return f"{at_most}{percent:.0f}", "%"
-    number, unit = size(percent / 100 * peak).split()
+def _flowing(percents: Sequence[float], peaks: Sequence[float | None], at_most: str = "") -> tuple[str, str]:
+    """Shares of peaks as bytes a second together, where the peaks are known."""
+    per_s = dram_bytes_per_s(zip(peaks, percents, strict=True))
+    if per_s is None:
+        return f"{at_most}{mean(percents):.0f}", "%"
+    number, unit = size(per_s).split()
     return at_most + number, f"{unit}/s"
 
 

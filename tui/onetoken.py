@@ -52,8 +52,7 @@ def paint_block(area: Area, frame: Frame) -> None:
         end = area.put(18, 0, "ms", "soft")
         _paint_reason(area, end + 1, reason(frame))
         return
-    step = token.floor_s + token.rest_s
-    area.right(17, 0, milliseconds(step * 1e9, fine=True))
+    area.right(17, 0, milliseconds(token.step_s * 1e9, fine=True))
     area.put(18, 0, "ms", "soft")
     area.right(area.width, 0, f"floor {_ms(token.floor_s, fine=True)}", "faint")
     rest = max(0.0, token.rest_s)

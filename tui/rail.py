@@ -116,7 +116,7 @@ def _one_token(frame: Frame) -> list[Figure]:
     token = frame.measures.roofline.token if frame.measures is not None else None
     if token is None:
         return []
-    number = milliseconds((token.floor_s + token.rest_s) * 1e9, fine=True)
+    number = milliseconds(token.step_s * 1e9, fine=True)
     return [Figure("one token", number, f"ms, floor {milliseconds(token.floor_s * 1e9, fine=True)}", "")]
 
 

@@ -91,6 +91,20 @@ def test_several_gpus_have_their_mean_and_their_sum() -> None:
     assert memory.note == "22 % GPM, 2 GPUs"
 
 
+def test_cards_of_unlike_memory_count_by_what_each_reads() -> None:
+    script = ask(with_weights(gpus=2, counters="GPM"), 0, TURN)
+    for event in counted(script, sm=48, memory=30, gpus=2).events:
+        if isinstance(event, ev.Device) and event.d == 2:
+            event.peak_bytes_per_s = ev.Sourced(360e9, "NVML: bus width × clock")
+        if isinstance(event, ev.Smp):
+            event.v = {"11": 90.0, "21": 30.0}
+    session = session_of(script.sorted())
+    _, memory = lanes_of(session, 3 * S)
+    assert memory.number == "1015"  # 90 % of 1,008 GB/s and 30 % of 360; the mean of the shares, of all, would be 821
+    assert memory.note == "74 % GPM, 2 GPUs"  # 1,015 of 1,368
+    assert next(level for level in memory.levels if level is not None) == pytest.approx(0.742, abs=0.001)
+
+
 def test_layers_on_both_show_both() -> None:
     script = with_weights()
     model = next(event for event in script.events if isinstance(event, ev.Model))
