@@ -364,9 +364,9 @@ class _Own(Follower):
 def _step_aside() -> None:
     """Of a process in a session of its own: Linux weighs sessions against each other before it looks at niceness in one."""
     try:  # what is raised here would end in the parent as an error that nobody expects
-        os.nice(priority.STARTING)
+        os.nice(priority.LOOKING)
         with open("/proc/self/autogroup", "w", encoding="ascii") as file:
-            file.write(str(priority.STARTING))
+            file.write(str(priority.LOOKING))
     except OSError:
         pass  # not allowed, or no such grouping here
 

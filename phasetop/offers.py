@@ -48,6 +48,11 @@ class Offer(Struct, frozen=True):
         return {"live": "watches", "recording": "opens", "fetch": "fetches"}.get(self.kind, "runs")
 
     @property
+    def takes_prompt(self) -> bool:
+        """Whether a prompt can be sent to it: not to a file, nor to a model that is still to be fetched."""
+        return self.kind in ("model", "embedded")
+
+    @property
     def engine(self) -> dict[str, Any] | None:
         """What the embedded engine is started with; None for a server."""
         return {"file": None, "settings": {}} if self.kind == "embedded" else None

@@ -17,6 +17,9 @@ DRAWING: Final = 19
 """Once it stands: it lives on what the server leaves."""
 
 
+LOOKING: Final = 5
+"""Of the start screen's collector: behind the screen, yet with a quarter of a server's share on a machine that is full."""
+
 CPU_HZ: Final = 5.0
 """Frames a second where the model runs on this machine's CPU: half the frames cost its decode half as much."""
 

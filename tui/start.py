@@ -98,6 +98,14 @@ class StartPicture(Struct, frozen=True):
         """What enter begins."""
         return self.offers[self.chosen] if 0 <= self.chosen < len(self.offers) else None
 
+    @property
+    def askable(self) -> Offer | None:
+        """To whom a prompt would go: what is chosen, else the first that takes one."""
+        chosen = self.offer
+        if chosen is not None and chosen.takes_prompt:
+            return chosen
+        return next((offer for offer in self.offers if offer.takes_prompt), None)
+
 
 class StartControls(Writing):
     """Obeys keys on the start screen.
@@ -187,12 +195,17 @@ class StartControls(Writing):
         )
 
     def _at(self, offers: tuple[Offer, ...]) -> int:
-        """The place of what is chosen; the first where nothing was, or it is gone."""
+        """The place of what is chosen; the first where nothing was, or it is gone.
+
+        As long as servers are looked for, a file is no default: enter would open it where a model comes the next moment.
+        """
         if self._chosen is not None:
             for i, offer in enumerate(offers):
                 if _name(offer) == self._chosen:
                     return i
-        return 0 if offers else -1
+        if not offers or (self._starter.looking and offers[0].path is not None):
+            return -1
+        return 0
 
     def press(self, name: str, character: str | None) -> None:
         """Obey a key: its name as Textual calls it, and the character that it types, if it does."""
@@ -225,7 +238,7 @@ class StartControls(Writing):
     def _begin(self, prompt: str | None) -> None:
         offer = self.picture(80).offer
         if offer is None:
-            self.say("there is nothing to run yet")
+            self.say("still looking for models" if self._starter.looking else "there is nothing to run yet")
             return
         if offer.kind == "fetch":
             self._starter.fetch()
@@ -270,7 +283,10 @@ class StartControls(Writing):
         self._starter.look_again()
 
     def do_ask(self) -> None:
-        """Keys go to the ask line."""
+        """Keys go to the ask line; where what is chosen takes no prompt, the first that does is chosen."""
+        picture = self.picture(80)
+        if (other := picture.askable) is not None and other is not picture.offer:
+            self._chosen = _name(other)
         self.asking = True
 
     def do_leave(self) -> None:

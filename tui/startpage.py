@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from phasetop.offers import Offer
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.footer import draw_ask
 from phasetop.tui.intro import INTRO
-from phasetop.tui.keys import Key, row_of, table_of
+from phasetop.tui.keys import Key, Screen, row_of, table_of
 from phasetop.tui.start import StartPicture
 from phasetop.tui.wrap import text_width
 from phasetop.visible import harmless
@@ -15,6 +16,7 @@ from phasetop.visible import harmless
 TEXT_X: Final = 17
 FEW: Final = 5
 """So many offers are listed where other things stand, too."""
+_HELP: Final[tuple[tuple[str, Screen], ...]] = (("keys", "start"), ("in the ask line", "ask"))
 COMMANDS: Final = ("phasetop run llama3.1:8b", "phasetop run http://host:8080", "phasetop replay @last")
 
 
@@ -37,7 +39,7 @@ def paint(area: Area, picture: StartPicture, screen: str, terminal: str) -> None
     if ask_y > y:
         if picture.message is not None and not tight:
             area.put(1, ask_y - 1, fit(_clean(picture.message), width - 2), "ink")
-        hint = "" if picture.offer is None else f"type a prompt; enter sends it to {_whom(picture)}"
+        hint = "" if picture.askable is None else f"type a prompt; enter sends it to {_whom(picture.askable)}"
         draw_ask(area.area(0, ask_y, width, 1), picture.ask, hint)
     if keys_y > ask_y or keys_y > y:
         _keys(area.area(0, keys_y, width, 1), row_of("ask" if screen == "ask" else "start", picture.situation, width - 2))
@@ -49,7 +51,7 @@ def sentence(picture: StartPicture) -> str:
     if offers and offers[0].loaded:
         return f"{_clean(offers[0].name)} is loaded in {_clean(offers[0].where)}:"
     kinds = {offer.kind for offer in offers}
-    if picture.looking and not offers:
+    if picture.looking and kinds <= {"recording"}:
         return "Looking for servers, models and sessions …"
     if "embedded" in kinds:
         return "No model is loaded anywhere that I can see. One comes with phasetop:"
@@ -67,9 +69,8 @@ def _status(picture: StartPicture) -> str:
     return "nothing is running" if n == 0 else f"{n} session{'s' if n > 1 else ''} running"
 
 
-def _whom(picture: StartPicture) -> str:
-    offer = picture.offer
-    return "the embedded model" if offer is not None and offer.kind == "embedded" else _clean(offer.name if offer else "")
+def _whom(offer: Offer) -> str:
+    return "the embedded model" if offer.kind == "embedded" else _clean(offer.name)
 
 
 def _clean(text: str) -> str:
@@ -170,8 +171,10 @@ def _keys(area: Area, keys: list[Key]) -> None:
 
 def paint_help(area: Area) -> None:
     """The start screen's keys and those of the ask line."""
-    area.put(1, 0, "keys", "soft")
-    rows = [key for key in (*table_of("start"), *table_of("ask")) if key.help]
-    for y, key in enumerate(rows, 1):
-        area.right(10, y, key.label)
-        area.put(12, y, fit(key.help, area.width - 13), "soft")
+    y = 0
+    for title, screen in _HELP:
+        area.put(1, y, title, "soft")
+        for y, key in enumerate((key for key in table_of(screen) if key.help), y + 1):  # noqa: B020 - goes on below it
+            area.right(10, y, key.label)
+            area.put(12, y, fit(key.help, area.width - 13), "soft")
+        y += 2

@@ -172,6 +172,23 @@ def test_a_prompt_goes_to_what_is_chosen() -> None:
     assert desk.left == []
 
 
+def test_while_servers_are_looked_for_no_recording_is_the_default() -> None:
+    around = Around((KEPT, KEPT), looking=True)
+    assert " ENTER " not in drawn(around).text()
+    assert "Looking for servers" in drawn(around).text()
+    assert Desk(around).press("enter").around.said == []
+    assert Desk(around).press("down", "enter").around.said == [(KEPT.name, None)]
+    around = Around((EMBEDDED, KEPT), looking=True)
+    assert Desk(around).press("enter").around.said == [(EMBEDDED.name, None)]
+
+
+def test_the_ask_line_is_for_what_takes_a_prompt() -> None:
+    assert "enter sends it to qwen3:4b" in drawn(Around((LIVE, COLD, KEPT))).text()
+    assert Desk(Around((LIVE, COLD, KEPT))).press("a", *"why", "enter").around.said == [("qwen3:4b", "why")]
+    assert Desk(Around((COLD, EMBEDDED))).press("down", "a", "x", "enter").around.said == [("SmolLM2-135M", "x")]
+    assert "enter sends it" not in drawn(Around((LIVE, KEPT))).text()
+
+
 def test_a_recording_takes_no_prompt() -> None:
     desk = Desk(Around((KEPT,))).press("a", "x", "enter")
     assert desk.around.said == []
