@@ -82,7 +82,7 @@ def charts_of(run: Run, at: int, frame: Frame, ceiling: Ceiling = lambda _: None
         gap_chart(gaps_ns, gap_percentiles(run.tokens, lines, (0.5,))[0] if gaps_ns else 0.0),
         depth_chart(run, lines, prompt, measures.rates.decode_per_s, ceiling),
         prefill_chart(run, at),
-        kv_chart(run, at, lines, prompt, measures.kv),
+        kv_chart(run, at, lines, prompt, measures.kv, measures.phases.start),
     )
 
 
@@ -219,10 +219,9 @@ def prefill_chart(run: Run, at: int) -> Chart:
     )
 
 
-def kv_chart(run: Run, at: int, lines: int, prompt: int | None, kv: Kv) -> Chart:
-    """The tokens in the cache over the time of the request, with the limit."""
+def kv_chart(run: Run, at: int, lines: int, prompt: int | None, kv: Kv, start: int) -> Chart:
+    """The tokens in the cache over the time of the request, whose bands begin at ``start``, with the limit."""
     title = "KV cache over time"
-    start = run.states.items[0].t if run.states.items else run.info.first_t
     tokens, context, bytes_per_token = run.tokens, kv.context, kv.bytes_per_token
     points = [((p.t - start) / 1e9, float(p.done)) for p in run.progress.items if p.t <= at]
     before = prompt if prompt is not None else int(points[-1][1]) if points else None

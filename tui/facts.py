@@ -35,8 +35,11 @@ class Notice(Struct, frozen=True):
     count: int = 1
 
 
-def newest_notice(session: Session, run: Run | None, cursor: int) -> Notice | None:
-    """The news of the last eight seconds: the newest, and how many there are."""
+def newest_notice(session: Session, run: Run | None, start: int, cursor: int) -> Notice | None:
+    """The news of the last eight seconds: the newest, and how many there are.
+
+    ``start`` is where the request's bands begin, which its other times count from, too.
+    """
     fresh = [n for n in session.notices.until(cursor)[-20:] if cursor - n.t < NOTICE_NS]
     stall = None
     if run is not None:
@@ -45,8 +48,7 @@ def newest_notice(session: Session, run: Run | None, cursor: int) -> Notice | No
         if stall is not None and cursor - tokens.t[stall] >= NOTICE_NS:
             stall = None
         if stall is not None and (not fresh or tokens.t[stall] >= fresh[-1].t):
-            sent = run.states.items[0].t if run.states.items else tokens.t[0]
-            at = (tokens.t[stall] - tokens.gap_ns[stall] - sent) / 1e9
+            at = (tokens.t[stall] - tokens.gap_ns[stall] - start) / 1e9
             return Notice(f"{tokens.gap_ns[stall] / 1e6:,.0f} ms without a token at {at:.2f} s", "stall", len(fresh) + 1)
     if not fresh:
         return None

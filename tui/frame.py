@@ -134,10 +134,11 @@ class FrameMaker:
         run = next((one for one in runs if one.r == view.turn), runs[-1] if runs else None)
         facts = self._part("header", lambda: facts_of(session, run, cursor), Facts())
         loading = loading_since(session, cursor)
-        notice = self._part("notice", lambda: newest_notice(session, run, cursor), None)
         task = self._part("notice", lambda: running_task(session, cursor), None)
         recorded = not any(n.code == "not-recorded" for n in session.notices.until(cursor))
         measures = None if run is None else self._part("figures", lambda: self._measure(run, cursor), None)
+        start = measures.phases.start if measures is not None else 0
+        notice = self._part("notice", lambda: newest_notice(session, run if measures else None, start, cursor), None)
         if run is None or measures is None:
             error = why_nothing(session, cursor) if run is None else None
             known = any(server.at(cursor) is not None for server in session.servers.values())
@@ -198,6 +199,7 @@ class FrameMaker:
         kind: Literal["prompt", "reply"] = "reply" if upto else "prompt"
         looked = replace(view, token=token) if view.token is None else view
         page = self._part("text", lambda: self._page(run, measures, upto, layout, looked), Page())
+        ending = self._part("text", lambda: _ending(session, run, cursor), None)
         return Frame(
             cursor=cursor,
             view=view,
@@ -224,9 +226,9 @@ class FrameMaker:
             wide=layout.rail is not None,
             task=task,
             verdict=self._part("verdict", lambda: self._steady.shown(session, run, measures, cursor), None),
-            token=self._part("token", lambda: self._token(run, token, phases.start, view), None),
+            token=self._part("token", lambda: self._token(run, token, phases.start, view, ending), None),
             hits=self._hits(upto),
-            ending=self._part("text", lambda: _ending(session, run, cursor), None),
+            ending=ending,
             devices=rows,
             cards=_cards(measures),
             beside=self._part("figures", lambda: self._beside(runs, run, cursor, layout), ()),
@@ -319,8 +321,13 @@ class FrameMaker:
     def _hits(self, upto: int) -> int:
         return 0 if self._search is None else self._search[1].count(upto)
 
-    def _token(self, run: Run, token: int | None, start: int, view: View) -> TokenFacts | None:
-        return None if token is None else token_facts(run, token, start, view.alternatives)
+    def _token(self, run: Run, token: int | None, start: int, view: View, ending: str | None) -> TokenFacts | None:
+        if token is None:
+            return None
+        facts = token_facts(run, token, start, view.alternatives)
+        if facts.text == "" and ending is not None and token == len(run.tokens) - 1:
+            return replace(facts, text=ending)  # as the text names it: a server sends an end token without its text
+        return facts
 
     def _trace(
         self, run: Run, measures: Measures, phases: Phases, shown: Window, upto: int, layout: Layout, token: int | None

@@ -75,14 +75,29 @@ def paint(
 
 
 def log_lines(session: Session, frame: Frame) -> list[Line]:
-    """The notices up to the cursor, oldest first."""
+    """The notices up to the cursor, the stalls of every turn among them, oldest first."""
+    told = [(notice.t, notice.level, " ".join(notice.text.split())) for notice in session.notices.until(frame.cursor)]
+    told += _stalls(session, frame.cursor)
     lines: list[Line] = []
-    for notice in session.notices.until(frame.cursor):
-        text = harmless(" ".join(notice.text.split()), newlines=False)
-        lines.append(((f"{clock(notice.t):>8}  ", "faint"), (f"{notice.level:<6}", "soft"), text))
+    for t, level, text in sorted(told, key=lambda each: each[0]):
+        lines.append(((f"{clock(t):>8}  ", "faint"), (f"{level:<6}", "soft"), harmless(text, newlines=False)))
     for flag in frame.measures.flags if frame.measures else ():
         lines.append(((f"{'':>8}  ", "faint"), ("now   ", "soft"), flag.text))
     return lines or [(("nothing so far", "faint"),)]
+
+
+def _stalls(session: Session, cursor: int) -> list[tuple[int, str, str]]:
+    """When each stall ended, ``stall``, and what it was; of every turn, up to the cursor."""
+    made: list[tuple[int, str, str]] = []
+    for turn, run in enumerate(session.runs.values(), 1):
+        tokens, upto = run.tokens, run.tokens.index(cursor)
+        where = f" in turn {turn}" if len(session.runs) > 1 else ""
+        made += [
+            (tokens.t[i], "stall", f"{tokens.gap_ns[i] / 1e6:,.0f} ms without a token{where}")
+            for i in tokens.stalls
+            if i < upto
+        ]
+    return made
 
 
 def error_lines(failed: Mapping[str, Failure]) -> list[Line]:

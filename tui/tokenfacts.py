@@ -30,7 +30,7 @@ class TokenFacts(Struct, frozen=True):
     last: int
     counted: bool  # whether the stream says how many tokens its lines bring
     text: Text
-    at_ns: int  # since the request was sent
+    at_ns: int  # since the request's bands begin: sent, or the load that it waited for
     gap_ns: int | None
     stalled: bool
     logp: float | None
@@ -49,7 +49,7 @@ class TokenFacts(Struct, frozen=True):
 
 
 def token_facts(run: Run, i: int, start: int, alternatives: tuple[tuple[Alternative, ...], ...]) -> TokenFacts:
-    """Of line ``i`` of a request that was sent at ``start`` (ns since the anchor)."""
+    """Of line ``i`` of a request whose bands begin at ``start`` (ns since the anchor)."""
     tokens = run.tokens
     before = tokens.count[i - 1] if i else 0
     gap, logp, token_id = tokens.gap_ns[i], tokens.logp[i], tokens.ids[i]
@@ -73,7 +73,8 @@ def quoted(text: Text, width: int = QUOTED_COLUMNS) -> str:
     """A token's text between quotes, blanks and line ends visible; a redacted one as its length."""
     if isinstance(text, int):
         return f"{text} bytes, left out"
-    return "'" + fit(harmless(text, newlines=False), width) + "'"
+    mark = '"' if "'" in text else "'"
+    return mark + fit(harmless(text, newlines=False), width) + mark
 
 
 def probability(logp: float) -> str:
@@ -153,17 +154,17 @@ def token_lines(facts: TokenFacts, median_ns: float | None) -> list[tuple[Part, 
             UNKNOWN if facts.token_id is None else f"{facts.token_id}",
             "" if facts.token_id is not None else "not told",
         ),
-        line("came at", f"{facts.at_ns / 1e9:.4f} s", "after the request was sent, by our clock"),
+        line("came at", f"{facts.at_ns / 1e9:.4f} s", "after the turn began, by our clock"),
     ]
     if facts.gap_ns is None:
-        made.append(line("gap", UNKNOWN, "the first one, or it came in the same read as the one before"))
+        made.append(line("gap", UNKNOWN, "the first one, or in one read with the last"))
     else:
         times = f"{facts.gap_ns / median_ns:.2f} × the turn's median" if median_ns else ""
         made.append(
             line("gap", f"{milliseconds(facts.gap_ns, fine=True)} ms", times + (", a stall" if facts.stalled else ""))
         )
     if facts.logp is None:
-        made.append(line("probability", UNKNOWN, "the server was not asked for it: c, until colours mean probability"))
+        made.append(line("probability", UNKNOWN, "not asked for; the probability colours (c) ask"))
         return made
     made.append(line("probability", probability(facts.logp), f"log {facts.logp:.4f}"))
     rank = facts.rank

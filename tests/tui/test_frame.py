@@ -6,11 +6,12 @@ import pytest
 
 from phasetop import events as ev
 from phasetop.session import Session
+from phasetop.tui import charts, tracing
 from phasetop.tui import frame as frames
-from phasetop.tui import tracing
 from phasetop.tui.facts import Notice
 from phasetop.tui.frame import Frame, FrameMaker
 from phasetop.tui.layout import Layout, layout
+from phasetop.tui.pages import log_lines
 from phasetop.tui.view import View
 from tests.tui.fabricate import MS, Growing, S, Script, Turn, ask, opening, sample, scripted, session_of
 
@@ -128,6 +129,49 @@ def test_a_stall_is_news() -> None:
     assert frame.notice is not None
     assert frame.notice.level == "stall"
     assert f"{tokens.gap_ns[tokens.stalls[0]] / 1e6:.0f} ms without a token" in frame.notice.text
+
+
+def after_a_load() -> Session:
+    """Asked at 1 s of a server that loads from then to 4 s; tokens every 50 ms from 5 s on, 400 ms without one at 6 s."""
+    script = opening(load_ms=0)
+    script.add(ev.Request(t=1 * S, r=0, v=0, m=0, api="chat"), ev.State(t=1 * S, v=0, s="loading"))
+    script.add(ev.State(t=4 * S, v=0, s="ready"), ev.State(t=4 * S, r=0, s="sent", at=4 * S))
+    at = [5 * S + i * 50 * MS for i in range(21)]
+    at += [6 * S + 400 * MS + i * 50 * MS for i in range(10)]
+    script.add(*(ev.Tok(t=t, r=0, x=" so") for t in at), ev.Tok(t=at[-1] + 50 * MS, r=0, x=""))
+    script.add(ev.End(t=at[-1] + 51 * MS, r=0, finish="stop", detail="eos"))
+    script.add(ev.Model(t=2 * S, m=0, v=0, name="m", eos="<|im_end|>"))
+    return session_of(script.sorted())
+
+
+def test_a_stalls_time_is_the_axis_time() -> None:
+    session = after_a_load()
+    frame = frame_of(session, session.last_t)
+    assert frame.measures is not None
+    assert frame.measures.phases.start == 1 * S
+    assert frame.notice == Notice("400 ms without a token at 5.00 s", "stall")
+    run = session.runs[0]
+    made = charts.kv_chart(run, session.last_t, len(run.tokens), 10, frame.measures.kv, frame.measures.phases.start)
+    assert max(x for series in made.series for x in series.xs) == pytest.approx(5.9)  # the last token, 6.9 s in the session
+
+
+def test_stalls_are_among_the_notices() -> None:
+    session = after_a_load()
+    text = [
+        "".join(p if isinstance(p, str) else p[0] for p in line) for line in log_lines(session, frame_of(session, 9 * S))
+    ]
+    assert text[0] == " 00:06.4  stall 400 ms without a token"
+    assert log_lines(session, frame_of(session, 6 * S)) == [(("nothing so far", "faint"),)]
+
+
+def test_the_end_tokens_reading_has_its_name() -> None:
+    session = after_a_load()
+    token = frame_of(session, session.last_t, View(token=31)).token
+    assert token is not None
+    assert token.text == "<|im_end|>"
+    before = frame_of(session, session.last_t, View(token=30)).token
+    assert before is not None
+    assert before.text == " so"
 
 
 def test_no_token_is_shown_before_it_came() -> None:

@@ -40,7 +40,7 @@ def test_what_is_not_known_is_a_dash_with_its_reason() -> None:
     assert "p — not asked for" in words(reading(facts, 200, alternatives=False))
     text = "\n".join(words(list(line)) for line in token_lines(facts, None))
     assert "—" in text
-    assert "the server was not asked for it" in text
+    assert "not asked for; the probability colours (c) ask" in text
     assert "not told" in text
 
 
@@ -58,6 +58,7 @@ def test_a_rank_beyond_what_was_told_is_unknown() -> None:
 
 def test_texts_are_harmless_and_redacted_ones_are_lengths() -> None:
     assert quoted("\x1b[2J\n") == "'␛[2J␊'"
+    assert quoted("'s") == '"\'s"'
     assert quoted(12) == "12 bytes, left out"
     facts = token_facts(run_of(ev.Tok(t=1, r=0, x=5, p=-1.0)), 0, 0, ((Alternative(None, -0.2),),))
     assert "'…'" not in words(reading(facts, 200, alternatives=True))
