@@ -276,7 +276,7 @@ class PromptText:
             pieces = wrap.row(y)
             runs: list[Run] = []
             for token, text in pieces:
-                if token >= read and pen is None and text.startswith(" "):
+                if 0 < read <= token and pen is None and text.startswith(" "):
                     pen = (y - top, sum(text_width(run) for run, _ in runs))
                 special = is_special(wrap.texts[token])
                 _add_run(runs, text, ink("ground", "special") if special else ink("gap3" if token < read else "faint"))

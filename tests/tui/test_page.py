@@ -141,6 +141,13 @@ def test_the_prompt_is_shown_around_the_border_between_read_and_to_come() -> Non
     assert border.gutter == "50"
 
 
+def test_the_pen_stands_at_a_blank_behind_what_is_read_and_nowhere_when_nothing_is() -> None:
+    prompt = PromptText(["What", " is", " love"], 40, counted=True)
+    assert prompt.page(0, 6).pen is None  # behind "What" it would say that this much is read
+    assert prompt.page(1, 6).pen == (0, 4)
+    assert prompt.page(2, 6).pen == (0, 7)
+
+
 def test_a_prompt_whose_tokens_are_unknown_is_shown_as_asked() -> None:
     page = PromptText(["What is love?"], 40, counted=False).page(None, 3)
     assert page.rows[0].runs == (("What is love?", ink("soft")),)
