@@ -18,7 +18,7 @@ from phasetop.bench_runner import Bench
 from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE, EXIT_USAGE, PhasetopError, UsageError
 from phasetop.headless import USAGE_CODES, Interrupts
 from phasetop.lifeline import Lifeline, Start, Target
-from phasetop.output import print_utf8, say, silence_stdout
+from phasetop.output import print_utf8, say, silence_stdout, to_json
 from phasetop.plan import ENGINE_SETTINGS, Plan, plan
 from phasetop.progress_line import ProgressLine
 from phasetop.visible import harmless
@@ -286,8 +286,6 @@ def _texts(
     given: Mapping[str, Any],
 ) -> Iterator[str]:
     if given.get("as_json") is not None:
-        from phasetop.report import to_json
-
         yield to_json(told, compact=given["as_json"] == "compact")
         return
     if given.get("as_csv") or given.get("as_md") or given.get("as_benchstat"):

@@ -12,8 +12,7 @@ from phasetop.compare import Comparison, compare, side_of
 from phasetop.compare_text import comparison_object, lines
 from phasetop.faults import EXIT_FAILED, EXIT_OK, UsageError
 from phasetop.opening import open_recording
-from phasetop.output import print_utf8, say
-from phasetop.report import to_json
+from phasetop.output import print_json, print_utf8, say
 from phasetop.session import Session
 from phasetop.visible import harmless
 
@@ -37,7 +36,7 @@ def run(first: Sequence[str], second: Sequence[str], *, as_json: str | None, fai
         limit = read_share("--fail-if-worse", fail_if_worse, of="a share of A's figure", such_as="0.05 or 5%")
     found = compare(*(side_of(_opened(names)) for names in (first, second)))
     if as_json is not None:
-        print_utf8(to_json(comparison_object(found), compact=as_json == "compact"))
+        print_json(comparison_object(found), as_json)
     else:
         for line in lines(found):
             print_utf8(harmless(line, newlines=False))

@@ -9,14 +9,12 @@ import time
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from phasetop import doctor_report, doctor_text, run
 from phasetop.capabilities import Check, Metric, checks_of, metrics_of
 from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, PhasetopError
 from phasetop.headless import Interrupts
 from phasetop.lifeline import Lifeline, Start
-from phasetop.output import print_utf8, say
+from phasetop.output import print_json, print_utf8, say
 from phasetop.session import Session
 from phasetop.visible import harmless
 
@@ -104,8 +102,7 @@ def _print_json(checks: tuple[Check, ...], metrics: tuple[Metric, ...], how: str
             for metric in metrics
         ],
     }
-    data = msgspec.json.encode(told)
-    print_utf8((data if how == "compact" else msgspec.json.format(data, indent=2)).decode())
+    print_json(told, how)
 
 
 def _write_report(where: str, session: Session, checks: tuple[Check, ...], metrics: tuple[Metric, ...]) -> None:

@@ -25,7 +25,7 @@ from phasetop.faults import (
     PhasetopError,
 )
 from phasetop.lifeline import Lifeline
-from phasetop.output import print_utf8, say, silence_stdout, tell
+from phasetop.output import print_json, say, silence_stdout, tell
 from phasetop.plan import Plan
 from phasetop.progress_line import ProgressLine
 from phasetop.recorded_words import tell_of_recording
@@ -263,7 +263,7 @@ def _report(session: Session, run: Run, plan: Plan, lifeline: Lifeline, *, wrote
     if plan.json is not None and not usage:
         from phasetop import report
 
-        print_utf8(report.to_json(report.request_object(session, run, kept_as=kept), compact=plan.json == "compact"))
+        print_json(report.request_object(session, run, kept_as=kept), plan.json)
     if end is not None and end.error is not None:
         say(error_line(session, end.error))
     elif end is not None and end.finish == "cut":

@@ -13,15 +13,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from phasetop import known_models, model_store
 from phasetop.amounts import read_size
 from phasetop.faults import EXIT_OK, PhasetopError, UsageError
 from phasetop.kv_report import Study, kv_object, study
 from phasetop.model_metadata import Metadata, from_event, from_file
 from phasetop.model_names import check_no_path
-from phasetop.output import print_utf8, say
+from phasetop.output import print_json, say
 from phasetop.server_options import Found, cache_options, looks_like, read_given
 from phasetop.visible import harmless
 
@@ -80,8 +78,7 @@ def kv(
         metadata = replace(metadata, tensor_bytes=read_size("--weights", weights), origin=told)
     done = study(metadata, options, n_past=fill, memory_bytes=memory_bytes, largest=largest)
     if as_json is not None:
-        text = msgspec.json.encode(kv_object(done))
-        print_utf8((text if as_json == "compact" else msgspec.json.format(text, indent=2)).decode())
+        print_json(kv_object(done), as_json)
         return EXIT_OK
     _print(done, with_plot=with_plot)
     return EXIT_OK

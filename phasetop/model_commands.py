@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from typing import Any, Final
@@ -13,6 +12,7 @@ from phasetop.figures import UNKNOWN, count, size
 from phasetop.headless import Interrupts
 from phasetop.lifeline import Lifeline, Start
 from phasetop.offers import PLACES
+from phasetop.output import print_json
 from phasetop.progress_line import ProgressLine
 from phasetop.session import Session
 from phasetop.visible import harmless
@@ -86,8 +86,7 @@ def list_models(as_json: str | None) -> int:
     session = follower.session
     found, unreachable = _found(session)
     if as_json is not None:
-        text = json.dumps({"models": found, "unreachable": unreachable}, indent=None if as_json else 2, ensure_ascii=False)
-        print(text)
+        print_json({"models": found, "unreachable": unreachable}, as_json)
         return EXIT_OK
     for text in _table(found):
         print(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import Any
 
 from phasetop.faults import PhasetopError
 from phasetop.visible import harmless
@@ -25,6 +26,23 @@ def print_utf8(text: str) -> None:
     except OSError as error:
         silence_stdout()
         raise PhasetopError(f"cannot write the output: {(error.strerror or str(error)).lower()}") from None
+
+
+def print_json(value: Any, how: str) -> None:
+    """Print a ``--json`` object: on one line where ``how`` is "compact", else indented.
+
+    Raises:
+        BrokenPipeError, PhasetopError: as `print_utf8`.
+    """
+    print_utf8(to_json(value, compact=how == "compact"))
+
+
+def to_json(value: Any, *, compact: bool) -> str:
+    """Text of a ``--json`` object: one line where it is compact, else indented. No newline at the end."""
+    import msgspec  # `phasetop --help` prints, too, and needs none of it
+
+    data = msgspec.json.encode(value)
+    return (data if compact else msgspec.json.format(data, indent=2)).decode()
 
 
 def for_stdout(text: str) -> bytes:

@@ -92,8 +92,6 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
     if given.get("raw") and tools:
         raise UsageError("--raw sends a bare prompt: tools need the chat template")
     as_json = given.get("as_json")
-    if as_json not in (None, "", "compact"):
-        raise UsageError(f"--json={as_json}: the only value is compact (--json=compact)")
     if given.get("tui") and (given.get("plain") or as_json is not None):
         raise UsageError("--tui and --plain (or --json) exclude each other")
     kept = record_of(given)

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from phasetop import bandwidth_file, peaks
 from phasetop.amounts import read_bandwidth, read_count, read_flops, read_parameters, read_share, read_some, several
 from phasetop.faults import EXIT_OK, UsageError
-from phasetop.output import print_utf8
+from phasetop.output import print_json
 from phasetop.predict_report import Scenario, predict_object, study, table
 from phasetop.roofline import Machine
 from phasetop.tensor_types import CACHE_TYPES
@@ -130,8 +128,7 @@ def predict(
     ]
     rows = table(varied or _usual(first))
     if as_json is not None:
-        data = msgspec.json.encode(predict_object(done, rows))
-        print_utf8((data if as_json == "compact" else msgspec.json.format(data, indent=2)).decode())
+        print_json(predict_object(done, rows), as_json)
         return EXIT_OK
     from phasetop.predict_text import lines, plot
 
@@ -219,6 +216,5 @@ def _list_gpus(as_json: str | None) -> int:
         }
         for peak in peaks.PEAKS
     ]
-    data = msgspec.json.encode({"gpus": rows})
-    print_utf8((data if as_json == "compact" else msgspec.json.format(data, indent=2)).decode())
+    print_json({"gpus": rows}, as_json)
     return EXIT_OK

@@ -10,7 +10,7 @@ from phasetop import places
 from phasetop.display import Display
 from phasetop.faults import EXIT_OK, PhasetopError, UsageError
 from phasetop.moments import Moment
-from phasetop.output import print_utf8, say, tell
+from phasetop.output import print_json, print_utf8, say, tell
 from phasetop.parts import is_of
 from phasetop.run import has_terminal
 from phasetop.session import Session
@@ -101,7 +101,7 @@ def _print(session: Session, path: Path, as_json: str | None) -> int:
     runs = [one for one in session.runs.values() if one.info.at() is not None]
     if as_json is not None:
         objects = [report.request_object(session, one, kept_as=kept) for one in runs]
-        print_utf8(report.to_json({"session": kept, "requests": objects}, compact=as_json == "compact"))
+        print_json({"session": kept, "requests": objects}, as_json)
         return EXIT_OK
     for notice in session.notices.items:
         if notice.r is None and notice.level != "info":

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import msgspec
-
 import phasetop
 from phasetop import codec
 from phasetop import events as ev
@@ -48,12 +46,6 @@ _SPOKEN_SOURCES: Final = ("default", "argv", "assumed", "estimate", "file")
 _KV: Final = (
     *("tokens", "context", "used_bytes", "allocated_bytes", "bytes_per_token", "next_token_bytes", "full_in_s", "slots"),
 )
-
-
-def to_json(value: Any, *, compact: bool) -> str:
-    """Text of a `--json` object: one line where it is compact, else indented. No newline at the end."""
-    data = msgspec.json.encode(value)
-    return (data if compact else msgspec.json.format(data, indent=2)).decode()
 
 
 def request_object(session: Session, run: Run, *, cursor: int = LIVE, kept_as: str | None) -> dict[str, Any]:

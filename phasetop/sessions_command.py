@@ -13,7 +13,7 @@ import msgspec
 from phasetop import codec, places
 from phasetop.catalogue_index import Index
 from phasetop.faults import EXIT_FAILED, EXIT_OK, FormatError, PhasetopError, UsageError
-from phasetop.output import print_utf8, say, tell
+from phasetop.output import print_json, print_utf8, say, tell
 from phasetop.parts import part_name, split_stem, stem_of, suffixes_of
 from phasetop.sessions_list import Listed, listed, names_in_live_folder, sessions
 
@@ -223,6 +223,4 @@ def _width() -> int:
 
 
 def _print_json(value: Any, as_json: str) -> None:
-    from phasetop.report import to_json
-
-    print_utf8(to_json(codec.valid(value), compact=as_json == "compact"))
+    print_json(codec.valid(value), as_json)

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE, PhasetopError
 from phasetop.headless import Interrupts, TextOut, error_line, tell_notices
-from phasetop.output import print_utf8, say, silence_stdout, tell
+from phasetop.output import print_json, say, silence_stdout, tell
 from phasetop.session import Run, Session
 from phasetop.standing import Standing
 
@@ -114,7 +114,7 @@ def follow(source: Source, *, kept_as: str | None, as_json: str | None, show_thi
                     time.sleep(POLL_S)
             teller.tell(source.session)
         if as_json is not None:
-            _print_json(source.session, kept_as, compact=as_json == "compact")
+            _print_json(source.session, kept_as, as_json)
     except BrokenPipeError:
         silence_stdout()
         return EXIT_PIPE
@@ -137,12 +137,12 @@ def _tell_link(standing: Standing | None, away: bool) -> bool:
     return lost or (away and standing is not None)
 
 
-def _print_json(session: Session, kept_as: str | None, *, compact: bool) -> None:
+def _print_json(session: Session, kept_as: str | None, how: str) -> None:
     from phasetop import report
 
     runs = [run for run in session.runs.values() if run.info.at() is not None]
     objects = [report.request_object(session, run, kept_as=kept_as) for run in runs]
-    print_utf8(report.to_json({"session": kept_as, "requests": objects}, compact=compact))
+    print_json({"session": kept_as, "requests": objects}, how)
 
 
 def last_status(session: Session) -> int:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from phasetop.cli.options import CONTEXT, F, display_options, option
+from phasetop.cli.options import CONTEXT, F, display_options, json_option, option
 
 
 def bench_options(command: F) -> F:
@@ -44,7 +44,7 @@ def bench_options(command: F) -> F:
         option("--record", metavar="[NAME|PATH]", help="What the kept session is called; only after =."),
         option("--no-record", is_flag=True, help="Keep no session."),
         option("--redact", is_flag=True, help="Record lengths instead of texts."),
-        option("--json", "as_json", metavar="[compact]", help="Print one JSON object."),
+        json_option(),
         option("--csv", "as_csv", is_flag=True, help="Print a table for spreadsheets."),
         option("--md", "as_md", is_flag=True, help="Print a Markdown table with llama-bench's columns."),
         option("--benchstat", "as_benchstat", is_flag=True, help="Print Go's benchmark lines, one a repeat."),

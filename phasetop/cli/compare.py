@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from phasetop.cli.completing import recordings
-from phasetop.cli.options import CONTEXT, OPTIONAL_VALUES, option
+from phasetop.cli.options import CONTEXT, OPTIONAL_VALUES, json_option, option
 
 EPILOG = """\b
 Examples:
@@ -32,7 +32,7 @@ class _Sides(click.Command):
 @click.command(cls=_Sides, context_settings=CONTEXT, options_metavar="[OPTIONS]", epilog=EPILOG, short_help=SHORT)
 @click.argument("files", nargs=-1, metavar="A B | A… -- B…", shell_complete=recordings)
 @option("--fail-if-worse", metavar="SHARE", help="Exit 1 where B is worse by more (5%), beyond the noise; 3: undecided.")
-@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@json_option()
 @click.pass_context
 def compare(context: click.Context, /, files: tuple[str, ...], fail_if_worse: str | None, as_json: str | None) -> None:
     """Two recordings, or several a side: what changed, by how much, and whether beyond the noise.

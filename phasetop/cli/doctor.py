@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from phasetop.cli.options import CONTEXT, option
+from phasetop.cli.options import CONTEXT, json_option, option
 
 EPILOG: Final = """\b
 Examples:
@@ -26,7 +26,7 @@ Examples:
     flag_value="",
     help="Write a redacted file that one can attach to an issue (phasetop-doctor.md; - is stdout).",
 )
-@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@json_option()
 @click.pass_context
 def doctor(context: click.Context, measure: bool, report: str | None, as_json: str | None) -> None:
     """What can be reached and measured from here, by what, and what to do about the rest.

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from phasetop.cli.options import CONTEXT, option
+from phasetop.cli.options import CONTEXT, json_option, option
 
 EPILOG: Final = """\b
 Examples (llama-server's options stand after --, as they are):
@@ -43,7 +43,7 @@ class WithServerOptions(click.Command):
 @option("--weights", metavar="SIZE", help="What the weights take, where no file tells it.")
 @option("--api-key", envvar=["PHASETOP_API_KEY", "LLAMA_API_KEY"], help="The key of a server that is asked.")
 @option("--no-plot", "with_plot", flag_value=False, default=True, help="The tables alone.")
-@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@json_option()
 @click.pass_context
 def kv(context: click.Context, /, model: str | None, **given: Any) -> None:
     """The KV cache to the byte: what llama.cpp allocates for a model and a server's options.

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from phasetop.cli.options import CONTEXT, option
+from phasetop.cli.options import CONTEXT, json_option, option
 
 EPILOG: Final = """\b
 Examples:
@@ -18,7 +18,7 @@ Examples:
 
 
 @click.group(context_settings=CONTEXT, invoke_without_command=True, epilog=EPILOG)
-@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@json_option()
 @click.pass_context
 def models(context: click.Context, as_json: str | None) -> None:
     """What can be run from here; `get` fetches the small one."""

@@ -8,6 +8,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from phasetop.faults import UsageError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -32,6 +34,17 @@ def option(*names: str, **kwargs: Any) -> Callable[[F], F]:
     longest = max((name for name in names if name.startswith("-")), key=len)
     kwargs.setdefault("envvar", "PHASETOP_" + longest.lstrip("-").upper().replace("-", "_"))
     return click.option(*names, **kwargs)
+
+
+def json_option(words: str = "Print one JSON object.") -> Callable[[F], F]:
+    """``--json`` and ``--json=compact``, given to the command as ``as_json``: None, "" or "compact"."""
+    return option("--json", "as_json", metavar="[compact]", callback=_json_value, help=words)
+
+
+def _json_value(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value not in (None, "", "compact"):
+        raise UsageError(f"--json={value}: the only value is compact (--json=compact)")
+    return value
 
 
 def display_options(command: F) -> F:

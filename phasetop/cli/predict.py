@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from phasetop.cli.options import CONTEXT, option
+from phasetop.cli.options import CONTEXT, json_option, option
 
 EPILOG: Final = """\b
 Examples:
@@ -38,7 +38,7 @@ Examples:
 @option("--list-gpus", is_flag=True, help="The table of chips, with its sources.")
 @option("--api-key", envvar=["PHASETOP_API_KEY", "LLAMA_API_KEY"], help="The key of a server that is asked.")
 @option("--no-plot", "with_plot", flag_value=False, default=True, help="The tables alone.")
-@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@json_option()
 @click.pass_context
 def predict(context: click.Context, /, model: str | None, **given: Any) -> None:
     """What a model should do on a machine: prefill, decode, first token, and what bounds each.

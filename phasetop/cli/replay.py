@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from phasetop.cli.completing import recordings
-from phasetop.cli.options import CONTEXT, Within, display_options, option
+from phasetop.cli.options import CONTEXT, Within, display_options, json_option, option
 
 EPILOG: Final = """\b
 Examples:
@@ -53,7 +53,7 @@ def _read(module: str, name: str) -> Callable[[click.Context, click.Parameter, s
 @option(
     "--size", metavar="120x36", callback=_read("phasetop.replay_command", "size_of"), help="The picture's columns and rows."
 )
-@option("--json", "as_json", metavar="[compact]", help="Print the requests as JSON.")
+@json_option("Print the requests as JSON.")
 @option("--plain", is_flag=True, help="Print text and summary, no view.")
 @display_options
 @click.pass_context

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from phasetop.cli.options import CONTEXT, F, display_options, option
+from phasetop.cli.options import CONTEXT, F, display_options, json_option, option
 
 
 def run_options(command: F) -> F:
@@ -57,7 +57,7 @@ def run_options(command: F) -> F:
         option("--max-size", metavar="SIZE", help="Record at most so much (500MB); with --rotate the oldest parts go."),
         option("--rotate", metavar="SIZE|TIME", help="Go on in a further file after so much (100MB, 1h)."),
         option("--redact", is_flag=True, help="Record lengths instead of texts."),
-        option("--json", "as_json", metavar="[compact]", help="Print one JSON object instead of the summary."),
+        json_option("Print one JSON object instead of the summary."),
         option("--plain", is_flag=True, help="Stream the text, no live view."),
         option("--tui", is_flag=True, help="The live view, even where stdout is no terminal."),
         option("--show-thinking", is_flag=True, help="Thinking on stdout too."),

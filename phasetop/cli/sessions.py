@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from phasetop.cli.completing import recordings
-from phasetop.cli.options import CONTEXT, option
+from phasetop.cli.options import CONTEXT, json_option, option
 
 EPILOG: Final = """\b
 Examples:
@@ -26,7 +26,7 @@ Examples:
     epilog=EPILOG,
     short_help="The recordings: list, show, rename, rm, totals.",
 )
-@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@json_option()
 @click.pass_context
 def sessions(context: click.Context, as_json: str | None) -> None:
     """The recordings, and the sessions that run or were cut off: list, show, rename, rm, totals.
@@ -40,7 +40,7 @@ def sessions(context: click.Context, as_json: str | None) -> None:
 
 
 @sessions.command("list", context_settings=CONTEXT)
-@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@json_option()
 @click.pass_context
 def list_(context: click.Context, as_json: str | None) -> None:
     """All sessions, newest first (the same as without a word)."""
@@ -51,7 +51,7 @@ def list_(context: click.Context, as_json: str | None) -> None:
 
 @sessions.command("show", context_settings=CONTEXT)
 @click.argument("name", shell_complete=recordings)
-@option("--json", "as_json", metavar="[compact]", help="Print one JSON object, each request as run --json has it.")
+@json_option("Print one JSON object, each request as run --json has it.")
 @click.pass_context
 def show(context: click.Context, name: str, as_json: str | None) -> None:
     """What one holds: where it ran, and each request with its figures."""
@@ -84,7 +84,7 @@ def remove(context: click.Context, names: tuple[str, ...], yes: bool) -> None:
 
 @sessions.command("totals", context_settings=CONTEXT)
 @option("--by", type=click.Choice(["model", "day"]), default="model", show_default=True, help="What to sum by.")
-@option("--json", "as_json", metavar="[compact]", help="Print one JSON object.")
+@json_option()
 @click.pass_context
 def totals(context: click.Context, by: str, as_json: str | None) -> None:
     """Requests, tokens, energy and time, summed over all sessions."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from phasetop.cli.completing import recordings
-from phasetop.cli.options import CONTEXT, display_options, option
+from phasetop.cli.options import CONTEXT, display_options, json_option, option
 
 EPILOG: Final = """\b
 Examples:
@@ -21,7 +21,7 @@ Examples:
 @click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="Follow a session that runs: here, or by ssh.")
 @click.argument("session", required=False, shell_complete=recordings)
 @option("--wait", is_flag=True, help="Where nothing runs, wait for a run (at a terminal: always).")
-@option("--json", "as_json", metavar="[compact]", help="Print the requests as JSON when it has ended.")
+@json_option("Print the requests as JSON when it has ended.")
 @option("--plain", is_flag=True, help="Print the text as it comes, no view.")
 @option("--show-thinking", is_flag=True, help="Thinking on stdout too.")
 @display_options

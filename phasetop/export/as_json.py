@@ -14,9 +14,10 @@ from phasetop import codec
 from phasetop import events as ev
 from phasetop.catalogue_index import Index
 from phasetop.export import Exported
+from phasetop.output import to_json
 from phasetop.parts import next_part
 from phasetop.recording import PART_PREFIX
-from phasetop.report import request_object, to_json
+from phasetop.report import request_object
 from phasetop.session import Session
 from phasetop.sessions_list import listed
 from phasetop.unzipped import GZIP_MAGIC, Unzipped

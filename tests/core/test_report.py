@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from phasetop.report import request_object, to_json
+from phasetop.output import to_json
+from phasetop.report import request_object
 from phasetop.session import Session
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from phasetop.cli import COMMANDS, phasetop
+from phasetop.faults import UsageError
 
 if TYPE_CHECKING:
     from tests.docs.conftest import Real
@@ -53,6 +54,17 @@ def test_help_fits_and_is_not_cut(name: str) -> None:
             assert line.startswith("Usage:") or not line.endswith("..."), (
                 f"its first sentence is too long for a list: give it a short_help: {line}"
             )
+
+
+@pytest.mark.parametrize("name", [name for name in TREE if any(each.name == "as_json" for each in TREE[name].params)])
+def test_json_takes_no_other_word_than_compact(name: str) -> None:
+    command = TREE[name]
+    (json_option,) = (each for each in command.params if each.name == "as_json")
+    context = click.Context(command, info_name=name)
+    for how in ("", "compact"):
+        assert json_option.process_value(context, how) == how
+    with pytest.raises(UsageError, match="--json=pretty: the only value is compact"):
+        json_option.process_value(context, "pretty")
 
 
 @pytest.mark.parametrize(

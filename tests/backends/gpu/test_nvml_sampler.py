@@ -22,8 +22,9 @@ from phasetop.backends.nvml_peaks import Peak, board_of, peak_of, slice_of
 from phasetop.backends.nvml_quantity import age_s
 from phasetop.backends.nvml_use import Place, family, in_namespace, process_of, ruled_out, visible
 from phasetop.backends.recorder import Recorder
+from phasetop.output import to_json
 from phasetop.recording import load
-from phasetop.report import request_object, to_json
+from phasetop.report import request_object
 from phasetop.session import Session
 
 if TYPE_CHECKING:
