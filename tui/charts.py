@@ -189,6 +189,8 @@ def prefill_chart(run: Run, at: int) -> Chart:
     if not batches:
         why = "the server does not tell how far it is" if len(seen) < 2 else "one batch, begun before it was told"
         return Chart(title, why=why)
+    if len(batches) == 1:
+        return Chart(title, why=f"one batch alone, at {rate(batches[0].per_s)} tok/s")
     points: list[tuple[float, float]] = []
     depth, done = 0.0, {p.t: p.done for p in seen}
     for batch in batches:

@@ -17,7 +17,8 @@ def paint(area: Area, frame: Frame) -> None:
     edge = area.width - 1
     facts = frame.facts
     name = _clean(facts.model) or "phasetop"
-    rest = [_clean(part) for part in (facts.quant, facts.link, facts.server, facts.device) if part]
+    quant = None if facts.quant is None or facts.quant.casefold() in name.casefold() else facts.quant  # a file's name tells
+    rest = [_clean(part) for part in (quant, facts.link, facts.server, facts.device) if part]
     right = _right(frame, full=True)
     if _width(right) + len(name) + 24 > edge:
         right = _right(frame, full=False)

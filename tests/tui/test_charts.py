@@ -163,3 +163,13 @@ def test_a_hundred_thousand_tokens_are_thinned_out() -> None:
     made = charts._series([(float(i), float(i)) for i in range(100_000)], "decode", "line")
     assert len(made.xs) <= 401
     assert made.xs[-1] == 99_999
+
+
+def test_one_batch_is_a_figure_and_no_dot() -> None:
+    script = opening()
+    t = script.t
+    script.add(ev.Request(t=t, r=0, v=0, m=0, api="chat"), ev.State(t=t, r=0, s="sent"))
+    script.add(ev.Prog(t=t, r=0, total=14, cached=0, done=0), ev.Prog(t=t + 200 * MS, r=0, total=14, cached=0, done=14))
+    chart = charts.prefill_chart(session_of(script.sorted()).runs[0], script.t)
+    assert chart.why == "one batch alone, at 70.0 tok/s"
+    assert not chart.series

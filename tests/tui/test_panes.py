@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from phasetop.tui import explain, pages
 from phasetop.tui.cells import Canvas
@@ -197,3 +198,13 @@ def test_a_page_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = pages.paint("info", canvas.area(0, 0, 80, 21), shown(desk), TURNS, {}, 0)
     assert set(failed) == {"info"}
     assert "this page failed: ValueError" in canvas.text()
+
+
+def test_a_quantisation_that_the_name_tells_is_not_said_twice() -> None:
+    frame = shown(Desk(RUNNING, 6 * S))
+    plan = layout(120, 36)
+    assert plan is not None
+    for name, begins in (("tiny", " tiny  Q4_1  embedded"), ("tiny.q4_1", " tiny.q4_1  embedded")):
+        canvas = Canvas(120, 36, Look())
+        paint(canvas, replace(frame, facts=replace(frame.facts, model=name)), plan)
+        assert canvas.text().startswith(begins)
