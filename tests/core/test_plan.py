@@ -185,7 +185,6 @@ def test_a_file_that_is_nested_too_deeply(tmp_path: Path, levels: int) -> None:
     "given",
     [
         {"tui": True, "plain": True},
-        {"as_json": "yes"},
         {"raw": True, "system": "s", "prompt": "p"},
         {"think": "", "no_think": True},
         {"backend": "embedded", "model": "llama3"},
