@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -266,10 +267,10 @@ def _context(seen: Seen, sources: Reasons) -> int | None:
         return slot.ctx
     server = seen.session.server_of(seen.run, seen.cursor)
     options = server.options or {} if server is not None else {}
-    if (slot_context := _number(options, "slot_context")) is not None:
+    if (slot_context := number_of(options, "slot_context")) is not None:
         return slot_context
     asked = seen.run.settings(seen.cursor)
-    context, slots = _number(options, "context"), _number(options, "parallel")
+    context, slots = number_of(options, "context"), number_of(options, "parallel")
     # Ollama counts a context by request, and starts its runner with the sum over the slots.
     each = server is not None and server.backend == "ollama"
     if context is None:
@@ -291,7 +292,7 @@ def _context(seen: Seen, sources: Reasons) -> int | None:
     return context
 
 
-def _number(options: dict[str, ev.Sourced], name: str) -> int | None:
+def number_of(options: Mapping[str, ev.Sourced], name: str) -> int | None:
     """A server's option that is a number above 0."""
     value = options[name].value if name in options else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -101,6 +101,15 @@ def dram_bytes_per_s(gpus: Iterable[tuple[float | None, float | None]]) -> float
     return fsum(known) if known and len(known) == len(each) else None
 
 
+def worst_throttles(phases: Iterable[GpuPhase]) -> dict[str, float]:
+    """What held the clocks of several GPUs back in a phase: reason → share of it (of 1), the longest of them."""
+    worst: dict[str, float] = {}
+    for phase in phases:
+        for word, held in (phase.throttle_shares or {}).items():
+            worst[word] = max(held, worst.get(word, 0.0))
+    return worst
+
+
 class _Where(Struct, frozen=True):
     """One phase of one request on one GPU."""
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from phasetop import events as ev
 from phasetop.columns import LIVE
-from phasetop.counts import CacheUse, Kv, Reasons, Seen
+from phasetop.counts import CacheUse, Kv, Reasons, Seen, number_of
 from phasetop.faults import PhasetopError
 from phasetop.kv import Layout, bytes_per_token, layout, next_token_bytes, occupied_bytes, used_cells
 from phasetop.kv.fill import state_bytes_per_sequence
@@ -47,24 +47,18 @@ def with_bytes(seen: Seen, kv: Kv, decode_per_s: float | None, unknown: Reasons,
     kv = replace(kv, full_in_s=_full_in(kv, decode_per_s, unknown))
     session, cursor = seen.session, seen.cursor
     server, model = session.server_of(seen.run, cursor), session.model_of(seen.run, cursor)
-    options = (server.options or {}) if server is not None else {}
-    told = {name: option for name, option in options.items() if option.value is not None}
+    told = _told(server)
     whole = _all_told(server, told)
     kv = replace(
         kv,
-        slots=_number(told, "parallel"),
+        slots=number_of(told, "parallel"),
         shared=_shared(told, whole=whole),
         host_cache_bytes=_host_cache(told, whole=whole),
         when_full=_when_full(told, whole=whole),
     )
-    if model is None or not model.arch or not model.hparams:
-        why = "the model's architecture is not known: the server does not tell it, and its file is not read here"
-        unknown.update(dict.fromkeys((f"kv.{name}" for name in BYTES), why))
-        return kv
-    try:
-        found = _layout(model.arch, msgspec.json.encode(model.hparams), msgspec.json.encode(_values(told)))
-    except (PhasetopError, msgspec.DecodeError) as error:
-        unknown.update(dict.fromkeys((f"kv.{name}" for name in BYTES), str(error)))
+    found = _layout_or_why(model, told)
+    if isinstance(found, str):
+        unknown.update(dict.fromkeys((f"kv.{name}" for name in BYTES), found))
         return kv
     sources.update(dict.fromkeys((f"kv.{name}" for name in BYTES), _source(server, told, found, whole=whole)))
     return _filled(kv, found, told, unknown)
@@ -72,15 +66,24 @@ def with_bytes(seen: Seen, kv: Kv, decode_per_s: float | None, unknown: Reasons,
 
 def layout_of(session: Session, run: Run, cursor: int = LIVE) -> Layout | None:
     """The caches of a request's server as of a cursor; None where they cannot be computed."""
-    server, model = session.server_of(run, cursor), session.model_of(run, cursor)
-    if model is None or not model.arch or not model.hparams:
-        return None
+    found = _layout_or_why(session.model_of(run, cursor), _told(session.server_of(run, cursor)))
+    return None if isinstance(found, str) else found
+
+
+def _told(server: ev.Server | None) -> dict[str, ev.Sourced]:
+    """The server's options that have a value."""
     options = (server.options or {}) if server is not None else {}
-    told = {name: option for name, option in options.items() if option.value is not None}
+    return {name: option for name, option in options.items() if option.value is not None}
+
+
+def _layout_or_why(model: ev.Model | None, told: Mapping[str, ev.Sourced]) -> Layout | str:
+    """The caches of a server with these options, or why they cannot be computed."""
+    if model is None or not model.arch or not model.hparams:
+        return "the model's architecture is not known: the server does not tell it, and its file is not read here"
     try:
         return _layout(model.arch, msgspec.json.encode(model.hparams), msgspec.json.encode(_values(told)))
-    except (PhasetopError, msgspec.DecodeError):
-        return None
+    except (PhasetopError, msgspec.DecodeError) as error:
+        return str(error)
 
 
 def _filled(kv: Kv, found: Layout, told: Mapping[str, ev.Sourced], unknown: Reasons) -> Kv:
@@ -136,7 +139,7 @@ def _all_told(server: ev.Server | None, told: Mapping[str, ev.Sourced]) -> bool:
 
 def _shared(told: Mapping[str, ev.Sourced], *, whole: bool) -> bool | None:
     """Whether the slots share one pool of cells; None where nobody tells."""
-    slots = _number(told, "parallel")
+    slots = number_of(told, "parallel")
     if "kv_unified" in told:
         return bool(told["kv_unified"].value)
     if slots == 1 or (whole and slots is not None):
@@ -181,8 +184,3 @@ def _source(server: ev.Server | None, told: Mapping[str, ev.Sourced], found: Lay
     if whole:
         return "argv: the runner's" if server is not None and server.backend == "ollama" else "argv: the server's"
     return "server"
-
-
-def _number(told: Mapping[str, ev.Sourced], name: str) -> int | None:
-    value = told[name].value if name in told else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from phasetop import events as ev
 from phasetop.columns import LIVE
 from phasetop.counts import CacheUse, Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
-from phasetop.gpuphases import Gpu, gpu_phases
+from phasetop.gpuphases import Gpu, gpu_phases, worst_throttles
 from phasetop.hostphases import HOST_PHASES, HostPhase, HostPhaseName, host_phases
 from phasetop.machine import link_words
 from phasetop.phases import Band, Borders, Phase, Phases, borders, ms_to_ns
@@ -105,6 +105,14 @@ class Measures(Struct, frozen=True):
     gpus: tuple[Gpu, ...] = ()
     verdict: Verdict | None = None
 
+    @property
+    def first_token_in_s(self) -> float | None:
+        """How long the rest of the prompt takes at the rate of the last second; None where that is not known or over."""
+        total, done, per_s = self.prefill.total, self.prefill.done, self.rates.last_second_per_s
+        if self.phases.running != "prefill" or total is None or done is None or done >= total or not per_s:
+            return None
+        return (total - done) / per_s
+
 
 def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     """All figures of ``run`` as of ``cursor`` (ns since the anchor)."""
@@ -193,11 +201,7 @@ def _throttled(
         band = phases.band(name)
         if band is None:
             continue
-        held: dict[str, float] = {}
-        for gpu in gpus:
-            for word, share in (gpu.phases[name].throttle_shares or {}).items() if gpu.d in used else ():
-                held[word] = max(share, held.get(word, 0.0))
-        for word, share in held.items():
+        for word, share in worst_throttles(gpu.phases[name] for gpu in gpus if gpu.d in used).items():
             if share >= HELD_BACK:
                 text = f"the GPU's clocks were held back in {100 * share:.0f} % of {name}: {word}"
                 flags.append(Flag("throttle", text, band.t1))

@@ -68,6 +68,15 @@ class Metadata:
         """Weights that a decode step reads."""
         return None if self.weights is None else sum(self.weights.values())
 
+    @property
+    def bits(self) -> float | None:
+        """Bits a weight, as they are stored; None where that is not told."""
+        if self.weights is None or not self.params:
+            return None
+        if self.tensor_bytes is not None:
+            return 8 * self.tensor_bytes / self.params
+        return 8 * sum(self.weights.values()) / (self.active_params or self.params)
+
     def event(self) -> dict[str, Any]:
         """The keys of a `model` event that are known, with their sources."""
         keys = ("arch", "params", "active_params", "quant", "file", "file_bytes", "tensor_bytes", "context_trained", "eos")

@@ -9,10 +9,11 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from phasetop import events as ev
-from phasetop.figures import size
+from phasetop.figures import share, size
 from phasetop.lifeline import Target
 from phasetop.nearby import LiveSession, Recording
 from phasetop.session import Session
+from phasetop.tasks import fraction
 
 Kind = Literal["model", "embedded", "fetch", "live", "recording"]
 KINDS: Final[dict[str, str]] = {"ollama": "Ollama", "llamacpp": "llama-server", "openai": "OpenAI API"}
@@ -190,7 +191,7 @@ def _progress(task: ev.Task) -> str:
         return task.why or "the download failed"
     if not task.total:
         return f"fetching, {size(task.done or 0)} so far"
-    return f"fetching, {size(task.done or 0)} of {size(task.total)}, {100 * (task.done or 0) / task.total:.0f} %"
+    return f"fetching, {size(task.done or 0)} of {size(task.total)}, {share(fraction(task))}"
 
 
 def _since(began_ns: int | None, now_s: float) -> str:

@@ -98,6 +98,28 @@ class Study:
     low: float | None
     high: float | None
 
+    @property
+    def prompt_tokens(self) -> int:
+        """Of all sequences of the batch."""
+        return self.scenario.prompt * self.scenario.batch
+
+    @property
+    def prefill_token_s(self) -> float | None:
+        """Prefill's time a token; None without a prompt or a peak."""
+        total_s = self.at_peak.prefill_s
+        return total_s / self.prompt_tokens if self.prompt_tokens and total_s is not None else None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many tokens of the prompt are read in the time of one decoded token."""
+        step_s, each_s = self.at_peak.step_s, self.prefill_token_s
+        return None if not each_s or step_s is None else step_s / each_s
+
+    @property
+    def cache_bytes_per_token(self) -> int | None:
+        """What a token takes in the cache; None where nothing tells it."""
+        return self.scenario.kv_bytes_per_token if self.layout is None else bytes_per_token(self.layout)
+
 
 def study(scenario: Scenario) -> Study:
     """Work a scenario out.
@@ -142,8 +164,9 @@ def _weights(scenario: Scenario, params: int, active: int) -> tuple[float, int, 
     metadata = scenario.metadata
     parts = metadata.weights if metadata is not None and scenario.params is None else None
     if scenario.dtype is None and parts is not None and metadata is not None:
-        whole = metadata.tensor_bytes if metadata.tensor_bytes is not None else round(params * sum(parts.values()) / active)
-        return 8 * whole / params, whole, weights_of(parts, metadata.arch, metadata.hparams)
+        own_bits = metadata.bits or 0.0
+        whole = metadata.tensor_bytes if metadata.tensor_bytes is not None else round(params * own_bits / 8)
+        return own_bits, whole, weights_of(parts, metadata.arch, metadata.hparams)
     bits = bits_per_weight(scenario.dtype or "fp16")
     read = active * bits / 8
     if parts is not None and metadata is not None:
@@ -213,22 +236,20 @@ def predict_object(done: Study, rows: list[Row]) -> dict[str, Any]:
     scenario, found = done.scenario, done.at_peak
     unknown: dict[str, str] = {}
     _explain(done, unknown)
-    prefill_token = _per_token(done)
-    ratio = None if not prefill_token or found.step_s is None else found.step_s / prefill_token
-    if ratio is None:
+    if done.ratio is None:
         unknown["ratio"] = unknown.get("prefill.per_token_s") or unknown.get("decode.per_token_s") or "there is no prompt"
     if scenario.bandwidth_share is not None:
         unknown["range"] = "an efficiency was given"
     elif done.low is None:
         unknown["range"] = unknown["decode.tok_per_s"]
-    tokens = scenario.prompt * scenario.batch
+    tokens = done.prompt_tokens
     if any(value is None for row in rows for value in _row(row).values()):
         unknown["table"] = unknown.get("prefill.total_s") or unknown.get("decode.per_token_s") or "a peak is not known"
     return {
         "inputs": _inputs(done),
         "prefill": {
             "flops_per_token": _round(found.prefill.flops / tokens) if tokens else 2.0 * done.active_params,
-            "per_token_s": _round(prefill_token),
+            "per_token_s": _round(done.prefill_token_s),
             "total_s": _round(found.prefill_s),
             "bound": found.prefill_bound if tokens else None,
         },
@@ -239,7 +260,7 @@ def predict_object(done: Study, rows: list[Row]) -> dict[str, Any]:
             "tok_per_s": _round(found.tok_per_s),
             "bound": found.step_bound,
         },
-        "ratio": _round(ratio),
+        "ratio": _round(done.ratio),
         "ttft_s": _round(found.ttft_s),
         "machine_balance_flops_per_byte": _round(done.machine.balance),
         "decode_intensity_flops_per_byte": _round(found.step.intensity),
@@ -260,7 +281,7 @@ def _inputs(done: Study) -> dict[str, Any]:
         "active_parameters": done.active_params,
         "bits_per_weight": _round(done.bits),
         "weight_bytes": done.weight_bytes,
-        "kv_bytes_per_token": _cache_bytes_per_token(done),
+        "kv_bytes_per_token": done.cache_bytes_per_token,
         "prompt_tokens": scenario.prompt,
         "output_tokens": scenario.output,
         "batch": scenario.batch,
@@ -271,16 +292,6 @@ def _inputs(done: Study) -> dict[str, Any]:
         "efficiency_bandwidth": scenario.bandwidth_share or 1.0,
         "efficiency_flops": scenario.flops_share or 1.0,
     }
-
-
-def _cache_bytes_per_token(done: Study) -> int | None:
-    return done.scenario.kv_bytes_per_token if done.layout is None else bytes_per_token(done.layout)
-
-
-def _per_token(done: Study) -> float | None:
-    """Prefill's time a token."""
-    tokens = done.scenario.prompt * done.scenario.batch
-    return done.at_peak.prefill_s / tokens if tokens and done.at_peak.prefill_s is not None else None
 
 
 def _explain(done: Study, unknown: dict[str, str]) -> None:

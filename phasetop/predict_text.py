@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from phasetop.figures import UNKNOWN, count, memory, size
-from phasetop.kv import bytes_per_token
 from phasetop.peaks import PEAKS
 from phasetop.predict_report import Row, Study
-from phasetop.roofline import Pass
 
 LABEL: Final = 9
 PLOT_HEIGHT: Final = 17
@@ -53,7 +51,7 @@ def _head(done: Study) -> Iterator[str]:
     peaks = [f"{_gb(machine.bytes_per_s)} GB/s", f"{_tera(machine.flops)} TFLOP/s"]
     balance = f"as fast at both with {machine.balance:.0f} FLOP a byte" if machine.balance is not None else ""
     yield _row("machine", scenario.gpu or "", *peaks, balance)
-    per_token = scenario.kv_bytes_per_token if done.layout is None else bytes_per_token(done.layout)
+    per_token = done.cache_bytes_per_token
     if per_token is not None:
         depth = scenario.depth
         read = done.subject.cache_bytes(depth) if done.subject.cache_bytes is not None else 0
@@ -63,20 +61,16 @@ def _head(done: Study) -> Iterator[str]:
 
 def _phases(done: Study) -> Iterator[str]:
     scenario, found = done.scenario, done.at_peak
-    tokens = scenario.prompt * scenario.batch
-    if tokens:
-        each = None if found.prefill_s is None else found.prefill_s / tokens
+    if done.prompt_tokens:
         limit = f"bound by {_BOUND[found.prefill_bound]}" if found.prefill_bound else "not known"
-        yield _columns("prefill", tokens, each, found.prefill_s, limit, "")
+        yield _columns("prefill", done.prompt_tokens, done.prefill_token_s, found.prefill_s, limit, "")
     limit = f"bound by {_BOUND[found.step_bound]}" if found.step_bound else "not known"
     rate = "" if found.tok_per_s is None else f"{_figure(found.tok_per_s)} tok/s"
     if done.low is not None and done.high is not None:
         rate += f" (real kernels: {_figure(done.low)} to {_figure(done.high)})"
     yield _columns("decode", scenario.output * scenario.batch, found.step_s, found.decode_s, limit, rate)
     first = f"first token after {_time(found.ttft_s)}" if found.ttft_s is not None else "first token: not known"
-    ratio = ""
-    if tokens and found.prefill_s and found.step_s is not None:
-        ratio = f"a decoded token takes as long as {found.step_s / (found.prefill_s / tokens):,.0f} of the prompt"
+    ratio = f"a decoded token takes as long as {done.ratio:,.0f} of the prompt" if done.ratio is not None else ""
     yield _row("", first, ratio)
 
 
@@ -121,7 +115,7 @@ def plot(done: Study, width: int, *, colour: bool) -> list[str]:
     phases = [("decode", done.at_peak.step)]
     if done.scenario.prompt:
         phases.append(("prefill", done.at_peak.prefill))
-    points = [(name, work.intensity or 0.0, _reached(work, machine.bytes_per_s, machine.flops)) for name, work in phases]
+    points = [(name, work.intensity or 0.0, work.flops_per_s(machine) or 0.0) for name, work in phases]
     low = min(0.5, *(x / 2 for _, x, _ in points if x > 0))
     high = max(4 * machine.balance, *(2 * x for _, x, _ in points))
     import plotext
@@ -154,10 +148,6 @@ def plot(done: Study, width: int, *, colour: bool) -> list[str]:
     figure.clear()
     legend = " · ".join(f"{name[0]} {name} {_tera(y)} TFLOP/s at {_plain(x)}" for name, x, y in points)
     return ["", *(line.rstrip() for line in built.splitlines()), f"{'':<{LABEL}}{legend}"]
-
-
-def _reached(work: Pass, bytes_per_s: float, flops: float) -> float:
-    return min((work.intensity or 0.0) * bytes_per_s, flops)
 
 
 def _decades(low: float, high: float) -> list[float]:

@@ -18,6 +18,7 @@ from phasetop.gpuphases import why_none
 from phasetop.machine import machine_of
 from phasetop.metrics import HostPhase, Measures, measure
 from phasetop.replies import channel_text, chat, is_redacted, prompt_of, tool_calls
+from phasetop.run_devices import layers_on_gpu
 from phasetop.session import Run, Session
 
 SETTINGS: Final = (
@@ -158,7 +159,7 @@ def _model(session: Session, run: Run, cursor: int, settings: Mapping[str, Any],
     found["layers"] = blocks if isinstance(blocks, int) else None
     on_gpu = settings.get("gpu_layers")
     if model is not None and model.placed:
-        on_gpu = sum(layers for device, layers in model.placed.items() if device.lower() not in ("cpu", "host", "0"))
+        on_gpu = layers_on_gpu(model.placed)
     found["gpu_layers"] = on_gpu
     for name, key in names.items():
         source = (model.origin or {}).get(key) if model is not None else None

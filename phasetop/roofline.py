@@ -71,6 +71,11 @@ class Pass(Struct, frozen=True):
         assert machine.bytes_per_s is not None
         return self.read_bytes / machine.bytes_per_s
 
+    def flops_per_s(self, machine: Machine) -> float | None:
+        """What is computed a second where it takes no longer: on the roof. None as for `seconds`."""
+        seconds = self.seconds(machine)
+        return self.flops / seconds if seconds else None
+
     def bound(self, machine: Machine) -> Bound | None:
         """What takes longer; None where a peak is missing that could be it."""
         if not machine.bytes_per_s:
@@ -296,6 +301,11 @@ class Prediction(Struct, frozen=True):
     decode_s: float | None
     tok_per_s: float | None
     ttft_s: float | None
+
+    @property
+    def total_s(self) -> float | None:
+        """Prefill and decode."""
+        return None if self.prefill_s is None or self.decode_s is None else self.prefill_s + self.decode_s
 
 
 def predict(

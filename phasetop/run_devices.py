@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -134,7 +135,7 @@ def offload_of(seen: Seen) -> Offload | None:
     if not isinstance(blocks, int) or isinstance(blocks, bool) or blocks <= 0 or model is None:
         return None
     if model.placed:
-        return Offload(sum(n for device, n in model.placed.items() if not _is_cpu(device)), blocks)
+        return Offload(layers_on_gpu(model.placed), blocks)
     option = (server.options or {}).get("gpu_layers") if server is not None else None
     told = option.value if option is not None else None
     if told is None:
@@ -146,11 +147,12 @@ def offload_of(seen: Seen) -> Offload | None:
 
 def _placed_on_gpu(seen: Seen) -> bool:
     model = seen.session.model_of(seen.run, seen.cursor)
-    return model is not None and any(n > 0 and not _is_cpu(device) for device, n in (model.placed or {}).items())
+    return model is not None and layers_on_gpu(model.placed or {}) > 0
 
 
-def _is_cpu(device: str) -> bool:
-    return device.lower() in ("cpu", "host", "0")
+def layers_on_gpu(placed: Mapping[str, int]) -> int:
+    """How many of a model's layers lie on GPUs, by the device that its server says of each (`model`: ``placed``)."""
+    return sum(layers for device, layers in placed.items() if device.lower() not in ("cpu", "host", "0"))
 
 
 def _apple(host: ev.Device | None) -> peaks.Peak | None:

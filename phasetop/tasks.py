@@ -44,6 +44,11 @@ def running(tasks: Sequence[ev.Task], title: str) -> list[int]:
     return [task for task, each in states.items() if each.state == "run" and (each.title or "").startswith(title)]
 
 
+def fraction(task: ev.Task) -> float | None:
+    """How much of a task is done, 0 to 1; None where its whole is not told."""
+    return min((task.done or 0) / task.total, 1.0) if task.total else None
+
+
 def rate_per_s(tasks: Sequence[ev.Task], task: int) -> float | None:
     """Units a second over the last seconds that were told; None before there are two."""
     last: ev.Task | None = None
@@ -71,7 +76,7 @@ def text(tasks: Sequence[ev.Task], task: int) -> str:
     if last.done is not None and last.unit == "B":
         parts.append(size(last.done) if last.total is None else f"{size(last.done)} of {size(last.total)}")
         if last.total:
-            parts.append(share(min(last.done / last.total, 1.0)))
+            parts.append(share(fraction(last)))
         rate = rate_per_s(tasks, task)
         if rate:
             parts.append(f"{size(rate)}/s")

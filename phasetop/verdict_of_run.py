@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from phasetop import events as ev
 from phasetop.counts import Seen
-from phasetop.gpuphases import GpuPhase
+from phasetop.gpuphases import GpuPhase, worst_throttles
 from phasetop.hostphases import difference_over
 from phasetop.kv_figures import layout_of
 from phasetop.machine import machine_of
@@ -215,10 +215,7 @@ def _busy(measures: Measures, judged: Judged) -> float | None:
 
 def _throttles(measures: Measures, judged: Judged) -> tuple[Throttle, ...]:
     """Why clocks were held down, and for what share of the phase; of several GPUs the worst."""
-    worst: dict[str, float] = {}
-    for phase in _phases_of_gpus(measures, judged):
-        for word, held in (phase.throttle_shares or {}).items():
-            worst[word] = max(held, worst.get(word, 0.0))
+    worst = worst_throttles(_phases_of_gpus(measures, judged))
     return tuple(Throttle(word, held) for word, held in worst.items() if held > 0)
 
 

@@ -57,14 +57,8 @@ def own_of(session: Session, run: Run, measures: Measures, cursor: int = LIVE) -
     model, tokens, roofline = session.model_of(run, cursor), measures.tokens, measures.roofline
     unknown: dict[Name, str] = {}
     metadata = from_event(model) if model is not None else None
-    dtype, bits = None, None
-    if metadata is not None and metadata.weights is None:
-        dtype = _known_type(metadata.quant)
-    elif metadata is not None and metadata.params and metadata.weights is not None:
-        if metadata.tensor_bytes is not None:
-            bits = 8 * metadata.tensor_bytes / metadata.params
-        else:
-            bits = 8 * sum(metadata.weights.values()) / (metadata.active_params or metadata.params)
+    dtype = _known_type(metadata.quant) if metadata is not None and metadata.weights is None else None
+    bits = metadata.bits if metadata is not None else None
     if dtype is None and bits is None:
         unknown["dtype"] = "the server does not tell how its weights are stored"
     cached = tokens.cached if tokens.cached is not None else measures.prefill.cached

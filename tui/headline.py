@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from phasetop import events as ev
 from phasetop.figures import UNKNOWN, count, milliseconds, rate, seconds, share, size
 from phasetop.metrics import Finish
+from phasetop.tasks import fraction
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.frame import RUNNING, Frame, State
 from phasetop.tui.kvgauge import about
@@ -159,8 +160,8 @@ def _prefill(frame: Frame) -> Words:
     new, read = progress.total - cached, progress.done - cached
     why = f"{count(read)} of {count(new)} new tokens are read"
     why += f", {count(cached)} came from the cache." if cached else "."
-    if rates.last_second_per_s and new > read:
-        why += f" First token in about {about((new - read) / rates.last_second_per_s)}."
+    if measures.first_token_in_s is not None:
+        why += f" First token in about {about(measures.first_token_in_s)}."
     return Words(number, under, "reading the prompt", why)
 
 
@@ -304,10 +305,9 @@ def _has_progress(frame: Frame) -> bool:
 
 def _paint_progress(area: Area, frame: Frame) -> None:
     """A thin line: cached, read, to come; at the right the share of the new ones. Of a task: done, to do."""
-    if frame.state == "load" and frame.task is not None and frame.task.total:
-        done = (frame.task.done or 0) / frame.task.total
-        area.bar(0, 0, max(1, area.width - 8), 1, [(done, "load", "━")])
-        area.right(area.width, 0, share(done), "ink")
+    if frame.state == "load" and frame.task is not None and (part := fraction(frame.task)) is not None:
+        area.bar(0, 0, max(1, area.width - 8), 1, [(part, "load", "━")])
+        area.right(area.width, 0, share(part), "ink")
         return
     assert frame.measures is not None
     progress = frame.measures.prefill

@@ -96,10 +96,8 @@ def _expected(frame: Frame) -> str:
     measures = frame.measures
     if measures is None or not frame.running:
         return "none came"
-    progress, speed = measures.prefill, measures.rates.last_second_per_s
-    if frame.state == "prefill" and progress.total and progress.done is not None and speed:
-        return f"in about {kvgauge.about((progress.total - progress.done) / speed)}"
-    return "not yet"
+    left_s = measures.first_token_in_s
+    return "not yet" if left_s is None else f"in about {kvgauge.about(left_s)}"
 
 
 def _server(frame: Frame) -> list[Figure]:

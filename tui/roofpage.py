@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from phasetop.figures import UNKNOWN, count, milliseconds, rate, seconds, share
 from phasetop.knobs import DTYPES, NAMES, RANGES, Name
 from phasetop.metrics import Measures
-from phasetop.predict_report import Study
-from phasetop.roofline import Bound, Pass
+from phasetop.roofline import Bound
 from phasetop.session import Session
 from phasetop.tui import onetoken, roofplot
 from phasetop.tui.cells import Area, Share, fit
@@ -101,7 +100,7 @@ def whole_roof(measures: Measures, own: Own, done: Answer) -> Roof:
     points = list(roof.points)
     if done.study is not None:
         for phase, work in (("decode", done.study.at_peak.step), ("prefill", done.study.at_peak.prefill)):
-            reached = _reached(work, done.study)
+            reached = work.flops_per_s(done.study.machine)
             if work.intensity and reached:
                 points.append(Point("decode" if phase == "decode" else "prefill", work.intensity, reached, PREDICTED))
     bandwidth, flops = done.values.bandwidth, done.values.flops
@@ -112,12 +111,6 @@ def whole_roof(measures: Measures, own: Own, done: Answer) -> Roof:
         points=tuple(points),
         at_least=own.at_least and bandwidth == own.values.bandwidth,
     )
-
-
-def _reached(work: Pass, study: Study) -> float | None:
-    """FLOP/s of a pass that takes as long as it should."""
-    time = work.seconds(study.machine)
-    return work.flops / time if time else None
 
 
 # ---- the sliders
@@ -214,7 +207,7 @@ def lines_of(measures: Measures, done: Answer) -> list[Line]:
     prefill_ns = phases.ns("prefill") if latency.ttft_ns is not None else None
     decode_ns = phases.ns("decode") if measures.finish.reason is not None else None
     prefill, first, decode, whole, tok_per_s, step = (None,) * 6 if found is None else (
-        found.prefill_s, found.ttft_s, found.decode_s, total_s(done), found.tok_per_s, found.step_s
+        found.prefill_s, found.ttft_s, found.decode_s, found.total_s, found.tok_per_s, found.step_s
     )  # fmt: skip
     bounds = ("", "") if found is None else (_bound(found.prefill_bound), _bound(found.step_bound))
     sum_ns = None if prefill_ns is None or decode_ns is None else prefill_ns + decode_ns
@@ -226,14 +219,6 @@ def lines_of(measures: Measures, done: Answer) -> list[Line]:
         Line("reply", *_time(decode), "", _measured(decode_ns)),
         Line("in all", *_time(whole), "", _measured(sum_ns)),
     ]
-
-
-def total_s(done: Answer) -> float | None:
-    """Prefill and decode."""
-    if done.study is None:
-        return None
-    found = done.study.at_peak
-    return None if found.prefill_s is None or found.decode_s is None else found.prefill_s + found.decode_s
 
 
 def _bound(bound: Bound | None) -> str:
