@@ -39,6 +39,11 @@ def seconds(ns: float | None) -> tuple[str, str]:
     return f"{minutes}:{rest:02d}", "min"
 
 
+def pause(ns: int) -> str:
+    """How long nothing came: whole ms below ten seconds, then seconds: ``318 ms``, ``12.31 s``."""
+    return f"{ns / 1e6:,.0f} ms" if ns < 10e9 else " ".join(seconds(ns))
+
+
 def clock(ns: int) -> str:
     """A running clock: ``00:09.4``; hours go on as minutes. It counts whole tenths, never one that is not over."""
     tenths = max(ns, 0) // 100_000_000
@@ -61,6 +66,11 @@ def size(size_bytes: float | None) -> str:
     if size_bytes < 0.09995e9:
         return f"{_three_digits(size_bytes / 1e6)} MB"
     return f"{_three_digits(size_bytes / 1e9)} GB"
+
+
+def file_size(size_bytes: int) -> str:
+    """A small file's size, in kB below 0.1 MB: ``42 kB``, ``3.20 MB``."""
+    return size(size_bytes) if size_bytes >= 100_000 else f"{max(1, round(size_bytes / 1000))} kB"
 
 
 def _three_digits(value: float) -> str:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from phasetop import events as ev
 from phasetop.columns import LIVE
 from phasetop.counts import CacheUse, Kv, Prefill, Seen, TokenCounts, count_tokens, kv_use, prefill_progress
+from phasetop.figures import pause
 from phasetop.gpuphases import Gpu, gpu_phases, worst_throttles
 from phasetop.hostphases import HOST_PHASES, HostPhase, HostPhaseName, host_phases
 from phasetop.machine import link_words
@@ -172,7 +173,7 @@ def _flags(seen: Seen, found: Borders, tokens: TokenCounts, times: Latency, kv: 
         stalls = columns.stalls[: times.stalls]
         longest = max(stalls, key=lambda i: columns.gap_ns[i])
         many = "a stall" if times.stalls == 1 else f"{times.stalls} stalls, the longest"
-        flags.append(Flag("stall", f"{many} of {columns.gap_ns[longest] / 1e6:.0f} ms", columns.t[longest]))
+        flags.append(Flag("stall", f"{many} of {pause(columns.gap_ns[longest])}", columns.t[longest]))
     if times.buffered:
         text = "many tokens a read: something between the server and us holds them back, so gaps are not the server's"
         flags.append(Flag("buffered", text, phases.end))

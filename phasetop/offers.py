@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from phasetop import events as ev
-from phasetop.figures import share, size
+from phasetop.figures import file_size, share, size
 from phasetop.lifeline import Target
 from phasetop.nearby import LiveSession, Recording
 from phasetop.session import Session
@@ -79,16 +79,12 @@ def offers(session: Session, live: Sequence[LiveSession], kept: Sequence[Recordi
         for one in live
     ]
     opened = [
-        Offer("recording", one.name, "recording", f"{_file(one.size_bytes)}, {ago(now_s - one.when_s)}", path=one.path)
+        Offer("recording", one.name, "recording", f"{file_size(one.size_bytes)}, {ago(now_s - one.when_s)}", path=one.path)
         for one in kept
     ]
     own = _embedded(session)
     ready = [one for one in own if one.kind == "embedded"]
     return (*loaded, *ready, *watched, *others, *(one for one in own if one.kind == "fetch"), *opened)
-
-
-def _file(size_bytes: int) -> str:
-    return size(size_bytes) if size_bytes >= 100_000 else f"{max(1, round(size_bytes / 1000))} kB"
 
 
 def _models(session: Session) -> list[Offer]:

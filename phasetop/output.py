@@ -45,6 +45,18 @@ def to_json(value: Any, *, compact: bool) -> str:
     return (data if compact else msgspec.json.format(data, indent=2)).decode()
 
 
+def utc(ns: int) -> str | None:
+    """A moment in a ``--json`` object: ns since 1970 as UTC with microseconds; None where no calendar has it."""
+    from datetime import UTC, datetime
+
+    whole_s, rest = divmod(ns, 1_000_000_000)
+    try:
+        moment = datetime.fromtimestamp(whole_s, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z"
+
+
 def for_stdout(text: str) -> bytes:
     """What stdout is given of a text that may hold a model's, a server's or a file's: a pipe all of it as it is."""
     return (harmless(text) if sys.stdout.isatty() else text).encode("utf-8", "replace")

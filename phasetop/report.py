@@ -7,7 +7,6 @@ at the borders of the phases, so that they add up.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import phasetop
@@ -17,6 +16,7 @@ from phasetop.columns import ANSWER, LIVE, THINK
 from phasetop.gpuphases import why_none
 from phasetop.machine import machine_of
 from phasetop.metrics import HostPhase, Measures, measure
+from phasetop.output import utc
 from phasetop.replies import channel_text, chat, is_redacted, prompt_of, tool_calls
 from phasetop.run_devices import layers_on_gpu
 from phasetop.session import Run, Session
@@ -61,7 +61,7 @@ def request_object(session: Session, run: Run, *, cursor: int = LIVE, kept_as: s
         "session": None if kept_as is None else codec.valid_text(kept_as),
         "session_id": hello.session if hello is not None else None,
         "request": run.r,
-        "started": _started(session, figures.phases.start),
+        "started": utc(session.hello.anchor.wall + figures.phases.start) if session.hello is not None else None,
         "server": _server(session, run, cursor),
         "model": _model(session, run, cursor, settings, sources),
         "settings": settings,
@@ -119,18 +119,6 @@ def _nulls(value: Any, path: str = "") -> Iterator[str]:
 def _fields(value: Any) -> dict[str, Any]:
     """A struct of the figures by its own names, in their order."""
     return {name: getattr(value, name) for name in value.__struct_fields__}
-
-
-def _started(session: Session, start: int) -> str | None:
-    """The moment of sending, UTC with microseconds."""
-    if session.hello is None:
-        return None
-    seconds, rest = divmod(session.hello.anchor.wall + start, 1_000_000_000)
-    try:
-        moment = datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z"
 
 
 def _server(session: Session, run: Run, cursor: int) -> dict[str, Any]:

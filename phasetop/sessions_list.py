@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from phasetop.catalogue import Entry, Row, row_of
 from phasetop.catalogue_index import Index
 from phasetop.codec import valid_text
 from phasetop.faults import FormatError
+from phasetop.output import utc
 from phasetop.parts import next_part, split_stem, stem_of
 
 ID_SHOWN = 8
@@ -49,7 +49,7 @@ class Listed(Struct, frozen=True):
         return {
             "name": valid_text(self.name),
             "file": valid_text(str(self.files[0])),
-            "started": _utc(row.began_ns),
+            "started": utc(row.began_ns),
             "duration_s": row.duration_s,
             "model": row.models[0] if row.models else None,
             "models": list(row.models),
@@ -171,12 +171,3 @@ def _written(one: Listed) -> float:
         return max(path.stat().st_mtime for path in one.files)
     except OSError:
         return 0.0
-
-
-def _utc(ns: int) -> str | None:
-    whole, rest = divmod(ns, 1_000_000_000)
-    try:
-        moment = datetime.fromtimestamp(whole, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z"

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from phasetop import summary
 from phasetop.events import shown
-from phasetop.figures import UNKNOWN
+from phasetop.figures import UNKNOWN, file_size
 from phasetop.replies import prompt_of
 from phasetop.session import Run, Session
 from phasetop.sessions_list import Listed
-from phasetop.sessions_text import cut, file_size, lasted, one_line
+from phasetop.sessions_text import cut, lasted, one_line
 
 
 def contents(one: Listed, session: Session, width: int = 80) -> list[str]:

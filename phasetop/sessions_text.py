@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from phasetop.figures import UNKNOWN, count, seconds, size
+from phasetop.figures import UNKNOWN, count, file_size, seconds
 from phasetop.sessions_list import Listed
 from phasetop.totals import Sum
 from phasetop.visible import harmless
@@ -92,11 +92,6 @@ def lasted(duration_s: float) -> tuple[str, str]:
         return seconds(duration_s * 1e9)
     minutes = round(duration_s / 60)
     return f"{minutes // 60}:{minutes % 60:02d}", "h"
-
-
-def file_size(n: int) -> str:
-    """A file's size, in kB where it is small."""
-    return size(n) if n >= 100_000 else f"{max(1, round(n / 1000))} kB"
 
 
 def _models(one: Listed) -> str:

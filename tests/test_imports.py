@@ -92,7 +92,7 @@ def test_no_second_copy_of_a_package(package: str) -> None:
 def test_every_module_says_what_it_is_for() -> None:
     bare = [
         str(file.relative_to(ROOT))
-        for file in sources("scripts", "benchmarks")
+        for file in sources("scripts", "benchmarks", "tests")
         if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
     ]
     assert bare == []

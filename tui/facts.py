@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from phasetop import events as ev
+from phasetop.figures import pause
 from phasetop.machine import gpus_of, machine_of
 from phasetop.session import Run, Session
 from phasetop.tasks import unended
@@ -49,7 +50,7 @@ def newest_notice(session: Session, run: Run | None, start: int, cursor: int) ->
             stall = None
         if stall is not None and (not fresh or tokens.t[stall] >= fresh[-1].t):
             at = (tokens.t[stall] - tokens.gap_ns[stall] - start) / 1e9
-            return Notice(f"{tokens.gap_ns[stall] / 1e6:,.0f} ms without a token at {at:.2f} s", "stall", len(fresh) + 1)
+            return Notice(f"{pause(tokens.gap_ns[stall])} without a token at {at:.2f} s", "stall", len(fresh) + 1)
     if not fresh:
         return None
     return Notice(fresh[-1].text, fresh[-1].level, len(fresh) + (stall is not None))

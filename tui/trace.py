@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasetop.figures import UNKNOWN, seconds
+from phasetop.figures import UNKNOWN, pause, seconds
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.frame import Frame
 from phasetop.tui.lanes import Cells, StallCells, ticks
@@ -96,7 +96,7 @@ def _marks(area: Area, y: int, x: int, columns: int, trace: Trace | None) -> Non
             taken[at : at + len(text)] = [True] * len(text)
             area.put(x + at, y, text, "ink")
     for stall in sorted(trace.stalls, key=lambda each: -each.gap_ns):
-        text = f"▲ {' '.join(seconds(stall.gap_ns)) if stall.gap_ns >= 10e9 else f'{stall.gap_ns / 1e6:,.0f} ms'}"
+        text = f"▲ {pause(stall.gap_ns)}"
         at = stall.x0
         if any(taken[max(0, at - 1) : at + len(text) + 1]):
             continue

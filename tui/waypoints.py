@@ -6,6 +6,7 @@ from bisect import bisect_left
 
 from msgspec import Struct
 
+from phasetop.figures import pause
 from phasetop.session import Run, Session
 
 
@@ -27,7 +28,7 @@ def waypoints(session: Session, cursor: int) -> list[Waypoint]:
         made.append(Waypoint(run.info.first_t, run.r, 0, f"turn {turn} begins"))
         for i in run.tokens.stalls:
             if i < upto:
-                words = f"a stall of {run.tokens.gap_ns[i] / 1e6:,.0f} ms"
+                words = f"a stall of {pause(run.tokens.gap_ns[i])}"
                 made.append(Waypoint(run.tokens.t[i], run.r, i, words))
     for number, mark in enumerate(session.marks.until(cursor), 1):
         run_then = run_at(runs, mark.at)

@@ -1,4 +1,4 @@
-"""`phasetop bench`: its options."""
+"""`phasetop bench`: its options. The work is `bench_command`'s."""
 
 from __future__ import annotations
 

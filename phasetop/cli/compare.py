@@ -1,4 +1,4 @@
-"""`phasetop compare`."""
+"""`phasetop compare`: its sides and options. The work is `compare_command`'s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`phasetop doctor`."""
+"""`phasetop doctor`: its options. The work is `doctor_command`'s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`phasetop export`."""
+"""`phasetop export`: its arguments and options. The work is `export_command`'s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`phasetop kv`."""
+"""`phasetop kv`: its options, and llama-server's after ``--``. The work is `kv_command`'s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`phasetop models` and `phasetop models get`."""
+"""`phasetop models` and `phasetop models get`: their options. The work is `model_commands`'s."""
 
 from __future__ import annotations
 

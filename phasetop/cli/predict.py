@@ -1,4 +1,4 @@
-"""`phasetop predict`."""
+"""`phasetop predict`: its options. The work is `predict_command`'s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`phasetop replay`."""
+"""`phasetop replay`: its options. The work is `replay_command`'s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`phasetop run`: its options and what it hands them to."""
+"""`phasetop run`: its options. The work is `run`'s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`phasetop sessions` and what it does with recordings."""
+"""`phasetop sessions`: its commands and their options. The work is `sessions_command`'s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`phasetop watch`."""
+"""`phasetop watch`: its options. The work is `watch`'s."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Lines of a session file and their structs: each kind both ways, keys unknown or absent, and lines that are bad."""
+
 from __future__ import annotations
 
 import base64

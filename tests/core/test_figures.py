@@ -1,8 +1,10 @@
+"""Numbers as people read them: where each format turns to more digits, fewer, or another unit."""
+
 from __future__ import annotations
 
 import pytest
 
-from phasetop.figures import RATE_WIDTH, clock, count, memory, milliseconds, rate, seconds, share, size
+from phasetop.figures import RATE_WIDTH, clock, count, file_size, memory, milliseconds, pause, rate, seconds, share, size
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -45,6 +47,16 @@ def test_milliseconds(ns: int, fine: bool, text: str) -> None:
 )
 def test_seconds(ns: int, shown: tuple[str, str]) -> None:
     assert seconds(ns) == shown
+
+
+@pytest.mark.parametrize(("ns", "text"), [(318_400_000, "318 ms"), (9_999_400_000, "9,999 ms"), (10_000_000_000, "10.00 s")])
+def test_pause(ns: int, text: str) -> None:
+    assert pause(ns) == text
+
+
+@pytest.mark.parametrize(("n", "text"), [(1, "1 kB"), (41_600, "42 kB"), (99_999, "100 kB"), (3_204_000, "3.20 MB")])
+def test_file_size(n: int, text: str) -> None:
+    assert file_size(n) == text
 
 
 @pytest.mark.parametrize(

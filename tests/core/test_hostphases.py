@@ -1,3 +1,5 @@
+"""The host in prefill and decode: means by definition, counters at a phase's borders, the reason of each dash."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

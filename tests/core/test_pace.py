@@ -1,3 +1,5 @@
+"""The running median and the steps of latency: by their definitions, and never by what comes later."""
+
 from __future__ import annotations
 
 import statistics

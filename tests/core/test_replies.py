@@ -1,3 +1,5 @@
+"""Texts put together again: by channel, over split bytes; tool calls, and the chat that led to a request."""
+
 from __future__ import annotations
 
 import base64

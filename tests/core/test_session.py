@@ -1,3 +1,5 @@
+"""The columns of a Session: gaps, counts, stalls and bytes as lines come, each readable as of a cursor."""
+
 from __future__ import annotations
 
 import base64

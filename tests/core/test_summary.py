@@ -1,3 +1,5 @@
+"""The lines on stderr after a run, word for word."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -1,3 +1,5 @@
+"""Sums over token lines: what their words say, whatever was asked before."""
+
 from __future__ import annotations
 
 import statistics

@@ -1,3 +1,5 @@
+"""Text made harmless: nothing that drives a terminal is left, however it was split."""
+
 from __future__ import annotations
 
 import unicodedata
