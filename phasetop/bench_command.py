@@ -65,7 +65,7 @@ def bench(model: str | None, given: Mapping[str, Any]) -> int:
     if len(starts) > 1 and (given.get("tui") or base.record is not None):
         raise UsageError("--sweep has a session for each engine: no --tui, and a name, no path, after --record=")
     if given.get("tui"):
-        from phasetop.run import has_terminal
+        from phasetop.display import has_terminal
 
         if not has_terminal():
             raise UsageError("--tui needs a terminal")

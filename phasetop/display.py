@@ -1,7 +1,9 @@
-"""How a view was asked to look, from the command line, the environment and the configuration. No terminal is asked here."""
+"""Whether there is a terminal for a view, and how one was asked to look: by options, environment, configuration."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -39,3 +41,9 @@ def display_of(given: Mapping[str, Any]) -> Display:
         mouse=False if given.get("no_mouse") else None,
         fps=given.get("fps"),
     )
+
+
+def has_terminal() -> bool:
+    """Whether a live view can be drawn: stdin, stdout and stderr are terminals and TERM is usable."""
+    usable = os.name != "nt" and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    return usable and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))

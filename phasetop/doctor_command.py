@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from phasetop import doctor_report, doctor_text, run
+from phasetop import doctor_report, doctor_text
 from phasetop.capabilities import Check, Metric, checks_of, metrics_of
+from phasetop.display import has_terminal
 from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, PhasetopError
 from phasetop.headless import Interrupts
 from phasetop.lifeline import Lifeline, Start
@@ -62,7 +63,7 @@ def doctor(*, measure: bool = False, as_json: str | None = None, report: str | N
 
 def _terminal() -> tuple[Check, ...]:
     """What the terminal can do, asked by the view's own code; nothing where there is none."""
-    if not run.has_terminal():
+    if not has_terminal():
         return ()
     from phasetop.live import look_at_terminal
 

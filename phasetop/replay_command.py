@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from phasetop import places
-from phasetop.display import Display
+from phasetop.display import Display, has_terminal
 from phasetop.faults import EXIT_OK, PhasetopError, UsageError
 from phasetop.moments import Moment
 from phasetop.output import print_json, print_utf8, say, tell
 from phasetop.parts import is_of
-from phasetop.run import has_terminal
 from phasetop.session import Session
 
 SIZE: Final = (120, 36)

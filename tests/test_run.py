@@ -438,8 +438,8 @@ def test_a_collector_that_dies_first_still_gives_an_object(state_home: Home) -> 
         "    def ask(self, **words):\n"
         "        os.kill(self.pid, signal.SIGKILL)\n"
         "        return super().ask(**words)\n"
-        "import phasetop.run\n"
-        "phasetop.run.Lifeline = Dead\n"
+        "import phasetop.run_command\n"
+        "phasetop.run_command.Lifeline = Dead\n"
         "sys.argv = ['phasetop', 'run', 'http://127.0.0.1:9', '-p', 'x', '--json']\n"
         "from phasetop.cli import main; main()\n"
     )

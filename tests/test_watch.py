@@ -17,7 +17,7 @@ import pytest
 
 from phasetop import codec
 from phasetop import events as ev
-from phasetop.watch import far_name
+from phasetop.watch_command import far_name
 from tests.core.small_session import FILE, HELLO, LINES
 from tests.tui.ptyterm import Terminal
 

@@ -86,12 +86,14 @@ def phasetop(context: click.Context, /, debug: bool, **given: Any) -> None:
     """
     context.ensure_object(dict)["debug"] = debug
     if context.invoked_subcommand is None:
-        from phasetop import run as running
+        from phasetop.display import has_terminal
 
-        if not running.has_terminal():
+        if not has_terminal():
             click.echo(context.get_help())
             return
-        context.exit(running.start(given, _settings_of_run(context)))
+        from phasetop import run_command
+
+        context.exit(run_command.start(given, _settings_of_run(context)))
 
 
 def _settings_of_run(context: click.Context) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`phasetop models` and `phasetop models get`: their options. The work is `model_commands`'s."""
+"""`phasetop models` and `phasetop models get`: their options. The work is `models_command`'s."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Examples:
 def models(context: click.Context, as_json: str | None) -> None:
     """What can be run from here; `get` fetches the small one."""
     if context.invoked_subcommand is None:
-        from phasetop import model_commands
+        from phasetop import models_command
 
-        context.exit(model_commands.list_models(as_json))
+        context.exit(models_command.list_models(as_json))
 
 
 @models.command("get", context_settings=CONTEXT, epilog=EPILOG, short_help="Fetch a model, resumed and checked.")
@@ -35,6 +35,6 @@ def models(context: click.Context, as_json: str | None) -> None:
 @click.pass_context
 def get_model(context: click.Context, spec: str, backend: str | None, insecure: bool) -> None:
     """Fetch a model, resumed and checked: a GGUF file into the cache, any other name into Ollama."""
-    from phasetop import model_commands
+    from phasetop import models_command
 
-    context.exit(model_commands.get(spec, backend=backend, insecure=insecure))
+    context.exit(models_command.get(spec, backend=backend, insecure=insecure))

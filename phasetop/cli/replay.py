@@ -73,11 +73,11 @@ def replay(
 
     It plays from its start; --at stands at a moment. Times are those since the first request was sent. ? lists the keys.
     """
-    from phasetop import replay_command as replaying
+    from phasetop import replay_command
     from phasetop.display import display_of
 
     display = display_of(given)
     if screenshot is not None:
-        size = size or replaying.SIZE
-        context.exit(replaying.screenshot(file, screenshot, display=display, at=at, size=size))
-    context.exit(replaying.replay(file, as_json=as_json, plain=plain, display=display, at=at, speed=speed))
+        size = size or replay_command.SIZE
+        context.exit(replay_command.screenshot(file, screenshot, display=display, at=at, size=size))
+    context.exit(replay_command.replay(file, as_json=as_json, plain=plain, display=display, at=at, speed=speed))

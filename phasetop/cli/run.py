@@ -1,4 +1,4 @@
-"""`phasetop run`: its options. The work is `run`'s."""
+"""`phasetop run`: its options. The work is `run_command`'s."""
 
 from __future__ import annotations
 
@@ -91,6 +91,7 @@ def run(context: click.Context, /, model: str | None, **given: Any) -> None:
     ssh://[USER@]HOST[:PORT]/MODEL asks a server on another machine through this system's ssh: MODEL is then what it would be
     there, a name, http://127.0.0.1:9000 (or :9000), or nothing. Nothing has to be installed there.
     """
-    from phasetop import run as running
+    from phasetop import run_command
+    from phasetop.plan import plan
 
-    context.exit(running.run(running.plan(model, given)))
+    context.exit(run_command.run(plan(model, given)))

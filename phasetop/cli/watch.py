@@ -1,4 +1,4 @@
-"""`phasetop watch`: its options. The work is `watch`'s."""
+"""`phasetop watch`: its options. The work is `watch_command`'s."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def watch(
     one that comes on stdin; USER@HOST[:FILE] or ssh://USER@HOST[:PORT][/FILE] for one of another machine. That goes through
     this system's ssh; nothing has to be installed there.
     """
-    from phasetop import watch as watching
+    from phasetop import watch_command
     from phasetop.display import display_of
 
-    wanted = watching.Wanted(as_json, plain, show_thinking, wait, display_of(given))
-    context.exit(watching.watch(session, wanted))
+    wanted = watch_command.Wanted(as_json, plain, show_thinking, wait, display_of(given))
+    context.exit(watch_command.watch(session, wanted))

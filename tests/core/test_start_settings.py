@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phasetop import display as displaying
 from phasetop import live
-from phasetop import run as running
 from phasetop.cli import main
 from phasetop.display import Display
 from phasetop.lifeline import Target
@@ -29,7 +29,7 @@ def begun(state_home: Home, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Displ
     (state_home.config / "phasetop").mkdir(parents=True, exist_ok=True)
     file = state_home.config / "phasetop" / "config.toml"
     file.write_text('[run]\nmax-tokens = 7\ntheme = "light"\nsystem = "Be short."\nplain = true\n')
-    monkeypatch.setattr(running, "has_terminal", lambda: True)
+    monkeypatch.setattr(displaying, "has_terminal", lambda: True)
     monkeypatch.setattr(live, "start_view", start_view)
     return found
 

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from phasetop import places
-from phasetop.display import Display, display_of
+from phasetop.display import Display, display_of, has_terminal
 from phasetop.faults import UsageError
 from phasetop.lifeline import Lifeline
-from phasetop.plan import Plan, begun_plan, plan
-
-__all__ = ["plan", "run"]
-
-
-def has_terminal() -> bool:
-    """Whether a live view can be drawn: stdin, stdout and stderr are terminals and TERM is usable."""
-    usable = os.name != "nt" and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
-    return usable and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+from phasetop.plan import Plan, begun_plan
 
 
 def run(wanted: Plan) -> int:

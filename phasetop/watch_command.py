@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from phasetop import far, places, priority, ssh
-from phasetop.display import Display
+from phasetop.display import Display, has_terminal
 from phasetop.faults import EXIT_FAILED, EXIT_OK, PhasetopError, UsageError
 from phasetop.nearby import LiveSession, live_sessions, told_by
 from phasetop.output import say, tell
 from phasetop.parts import last_part, stem_of
-from phasetop.run import has_terminal
 from phasetop.ssh import Address
 from phasetop.visible import harmless
 
