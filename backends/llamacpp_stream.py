@@ -26,7 +26,6 @@ class _Chunk(msgspec.Struct, gc=False):
     stop: bool | None = None
     tokens_predicted: int | None = None
     tokens_evaluated: int | None = None  # of the prompt, cached ones included
-    tokens_cached: int | None = None
     truncated: bool | None = None
     stop_type: str | None = None
     stopping_word: str | None = None

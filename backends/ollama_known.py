@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -24,7 +23,6 @@ class Abandoned(NamedTuple):
 
     r: int
     runner: tuple[int, float]
-    t_s: float
 
 
 class Known:
@@ -113,7 +111,7 @@ class Known:
     def abandon(self, r: int, runner: Runner) -> None:
         """A request was cancelled before its first token: its runner may read on."""
         with self._guard:
-            self._abandoned = Abandoned(r, runner.key, time.monotonic())
+            self._abandoned = Abandoned(r, runner.key)
 
     def abandoned(self, runner: Runner, *, busy: bool) -> int | None:
         """The cancelled request that a busy runner still works on; an idle one has forgotten it."""

@@ -84,7 +84,6 @@ class PullReader:
 
     status: str = ""
     layers: dict[str, Layer] = field(default_factory=dict)
-    current: Layer | None = None
     error: str | None = None
     done: bool = False
     _lines: LineSplitter = field(default_factory=LineSplitter)
@@ -115,7 +114,7 @@ class PullReader:
             layer = self.layers.setdefault(digest, Layer(digest))
             layer.total = _bytes(value.get("total")) or layer.total
             layer.done = max(layer.done, _bytes(value.get("completed")) or 0)
-            self.current = moved[digest] = layer
+            moved[digest] = layer
 
     def _said(self, status: str) -> None:
         self.status = status

@@ -27,7 +27,6 @@ from phasetop.tui.theme import Look
 from phasetop.tui.view import View
 
 MS = 1_000_000
-SECOND = 1_000_000_000
 
 
 def write_session(path: Path, tokens: int, *, seed: int = 1) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 UNKNOWN: Final = "—"
-RATE_WIDTH: Final = 7
-"""The width that every rate fits in, up to 999,999 a second."""
 
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30

@@ -10,7 +10,6 @@ import ipaddress
 import re
 from typing import Final
 
-DEFAULT: Final = "http://127.0.0.1:11434"
 _PORT: Final = re.compile(r"[+-]?\d{1,9}")
 
 

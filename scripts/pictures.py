@@ -37,7 +37,6 @@ FOLDER: Final = ROOT / "docs" / "pictures"
 MAX_BYTES: Final = 60_000
 PATIENCE_S: Final = 90.0
 ASK: Final = "Explain how a hash table works, and what happens when it grows. Give an example in Python."
-ESC: Final = "\x1b"
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from typing import Final
 from msgspec import Struct
 
 MS: Final = 1_000_000
-MARKS_NS: Final = 100 * MS
-"""Tokens and dots move at most every 100 ms."""
 AREAS_NS: Final = 200 * MS
 """Bands and areas: every 200 ms."""
 NUMBERS_NS: Final = 500 * MS

@@ -17,7 +17,6 @@ from phasetop.faults import UsageError
 from phasetop.session import Run, Session
 
 What = Literal["tokens", "requests", "samples"]
-WHAT: Final[tuple[What, ...]] = ("tokens", "requests", "samples")
 """What the rows of a table are."""
 FORMATS: Final = ("json", "csv", "md", "html", "perfetto")
 """Each is the module of this name here."""

@@ -15,7 +15,7 @@ from phasetop.model_metadata import from_file, from_header, from_show
 from tests.core.gguf_writer import STRING, Gguf, small
 
 KV = Path(__file__).parents[1] / "data" / "kv"
-F16, Q8_0, Q4_K, F32 = 1, 8, 12, 0
+F16, Q8_0, F32 = 1, 8, 0
 
 
 def test_a_real_model(small_model: Path) -> None:
