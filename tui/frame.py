@@ -7,6 +7,7 @@ session's own clock, so a Frame is a function of the cursor and not of when it w
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isnan
@@ -60,6 +61,7 @@ BESIDE_FROM: Final = 26
 """A rail has so many rows before it has a row a slot."""
 _KEPT: Final = 512
 """Figures of so many moments are kept."""
+_NO_PAGE: Final = Page()
 T = TypeVar("T")
 
 
@@ -70,30 +72,30 @@ class Frame:
     cursor: int
     view: View
     facts: Facts
-    state: State
     turn: int  # 1 for the first; 0: none yet
     turns: int
     r: int | None
-    elapsed_ns: int  # of the request, at the numbers' beat
-    loading_ns: int | None  # how long the server has been loading
     recorded: bool
-    measures: Measures | None
-    trace: Trace | None
-    lanes: tuple[Lane, ...]
-    page: Page
-    page_kind: Literal["none", "prompt", "reply"]
     notice: Notice | None
-    error: str | None  # why nothing works, where no request says it
-    has_probabilities: bool
-    history: tuple[Measures, ...]  # every turn that has begun, where the layout shows them
-    tally: tuple[tuple[int, int], ...]  # by step 1 to 7: tokens, and their time in ns
-    failed: Mapping[str, Failure] = field(default_factory=dict)
+    task: ev.Task | None  # what is fetched or made ready meanwhile
+    wide: bool  # the figures stand beside the text
+    failed: Mapping[str, Failure]
+    state: State = "starting"
+    measures: Measures | None = None
+    elapsed_ns: int = 0  # of the request, at the numbers' beat
+    loading_ns: int | None = None  # how long the server has been loading
+    trace: Trace | None = None
+    lanes: tuple[Lane, ...] = ()
+    page: Page = _NO_PAGE
+    page_kind: Literal["none", "prompt", "reply"] = "none"
+    error: str | None = None  # why nothing works, where no request says it
+    has_probabilities: bool = False
+    history: tuple[Measures, ...] = ()  # every turn that has begun, where the layout shows them
+    tally: tuple[tuple[int, int], ...] = ()  # by step 1 to 7: tokens, and their time in ns
     upto: int = 0  # token lines that are shown
     token: TokenFacts | None = None  # the one under the cursor
     hits: int = 0  # of the search, in this turn
     redacted: bool = False
-    wide: bool = True  # the figures stand beside the text
-    task: ev.Task | None = None  # what is fetched or made ready meanwhile
     ending: str | None = None  # the name of the token that ended the reply
     verdict: Verdict | None = None  # what the headline says of the limit; None: it is not known
     devices: tuple[devices.DeviceRow, ...] = ()
@@ -132,108 +134,94 @@ class FrameMaker:
         self._newest = max(self._newest, cursor)
         runs = [run for run in session.runs.values() if run.info.at(cursor) is not None]
         run = next((one for one in runs if one.r == view.turn), runs[-1] if runs else None)
-        facts = self._part("header", lambda: facts_of(session, run, cursor), Facts())
-        loading = loading_since(session, cursor)
-        task = self._part("notice", lambda: running_task(session, cursor), None)
-        recorded = not any(n.code == "not-recorded" for n in session.notices.until(cursor))
         measures = None if run is None else self._part("figures", lambda: self._measure(run, cursor), None)
         start = measures.phases.start if measures is not None else 0
-        notice = self._part("notice", lambda: newest_notice(session, run if measures else None, start, cursor), None)
+        base = Frame(
+            cursor=cursor,
+            view=view,
+            facts=self._part("header", lambda: facts_of(session, run, cursor), Facts()),
+            turn=0 if run is None else runs.index(run) + 1,
+            turns=len(runs),
+            r=None if run is None else run.r,
+            recorded=not any(n.code == "not-recorded" for n in session.notices.until(cursor)),
+            notice=self._part("notice", lambda: newest_notice(session, run if measures else None, start, cursor), None),
+            task=self._part("notice", lambda: running_task(session, cursor), None),
+            wide=layout.rail is not None,
+            failed=self._failed,
+        )
         if run is None or measures is None:
-            error = why_nothing(session, cursor) if run is None else None
-            known = any(server.at(cursor) is not None for server in session.servers.values())
-            state: State = (
-                "failed"
-                if error
-                else "load"
-                if loading is not None or task is not None
-                else "ready"
-                if known
-                else "starting"
-            )
-            return Frame(
-                cursor=cursor,
-                view=view,
-                facts=facts,
-                state=state,
-                turn=0 if run is None else runs.index(run) + 1,
-                turns=len(runs),
-                r=None if run is None else run.r,
-                elapsed_ns=0,
-                loading_ns=None if loading is None else max(0, beat(cursor, AREAS_NS) - loading),
-                recorded=recorded,
-                measures=None,
-                trace=None,
-                lanes=self._part("machine", lambda: self._idle_lanes(cursor, layout), ()),
-                page=Page(),
-                page_kind="none",
-                notice=notice,
-                error=error,
-                has_probabilities=False,
-                history=(),
-                tally=(),
-                failed=self._failed,
-                wide=layout.rail is not None,
-                task=task,
-                devices=self._part("devices", lambda: self._device_rows(None, None, beat(cursor, MACHINE_NS), cursor), ()),
-                cards=max(1, sum(1 for known in session.devices.values() if is_gpu(known.at(cursor)))),
-            )
+            return self._without_request(base, layout)
+        return self._of_request(base, layout, runs, run, measures)
+
+    def _without_request(self, base: Frame, layout: Layout) -> Frame:
+        """Before the first request, and where its figures cannot be made: what the server and the machine do."""
+        session, cursor = self._session, base.cursor
+        loading = loading_since(session, cursor)
+        error = why_nothing(session, cursor) if base.r is None else None
+        state: State = "starting"
+        if error:
+            state = "failed"
+        elif loading is not None or base.task is not None:
+            state = "load"
+        elif any(server.at(cursor) is not None for server in session.servers.values()):
+            state = "ready"
+        return dataclasses.replace(
+            base,
+            state=state,
+            error=error,
+            loading_ns=None if loading is None else max(0, beat(cursor, AREAS_NS) - loading),
+            lanes=self._part("machine", lambda: self._idle_lanes(cursor, layout), ()),
+            devices=self._part("devices", lambda: self._device_rows(None, None, beat(cursor, MACHINE_NS), cursor), ()),
+            cards=max(1, sum(1 for known in session.devices.values() if is_gpu(known.at(cursor)))),
+        )
+
+    def _of_request(self, base: Frame, layout: Layout, runs: list[Run], run: Run, measures: Measures) -> Frame:
+        """A request as of the cursor: its figures, its trace, its text."""
+        session, cursor, view = self._session, base.cursor, base.view
         phases = to_areas(measures.phases, cursor)
         upto = run.tokens.index(min(cursor, phases.end) if phases.running is None else cursor)
-        trace = None
-        lanes: tuple[Lane, ...] = ()
-        rows: tuple[devices.DeviceRow, ...] = ()
         token = view.token if view.token is not None and view.token < upto else None
         if view.token is None and view.scrub is not None and view.scrub.reads and upto:
             token = upto - 1
         shown = Window(Axis(phases.start, SECOND_NS, 0))
+        trace = None
         if layout.plot is not None:
             shown = window(phases, cursor, layout.plot.width, sweep=view.sweep)
             trace = self._part("trace", lambda: self._trace(run, measures, phases, shown, upto, layout, token), None)
+        lanes: tuple[Lane, ...] = ()
+        rows: tuple[devices.DeviceRow, ...] = ()
         if layout.header is not None:  # its figures stand elsewhere, too
             server, areas = session.server_of(run, cursor), phases.end
             of = Worked(run, measures, server.v if server else None)
             at = areas if phases.running is None else beat(cursor, MACHINE_NS)
             lanes = self._part("machine", lambda: self._tracer.lanes(session, shown, at, areas, of, layout.lane_pairs), ())
             rows = self._part("devices", lambda: self._device_rows(run.r, of, at, cursor), ())
-        kind: Literal["prompt", "reply"] = "reply" if upto else "prompt"
         looked = replace(view, token=token) if view.token is None else view
         page = self._part("text", lambda: self._page(run, measures, upto, layout, looked), Page())
         ending = self._part("text", lambda: _ending(session, run, cursor), None)
-        return Frame(
-            cursor=cursor,
-            view=view,
-            facts=facts,
-            state="load" if _waits_for(task, state_of(measures)) else state_of(measures),
-            turn=runs.index(run) + 1,
-            turns=len(runs),
-            r=run.r,
+        return dataclasses.replace(
+            base,
+            state="load" if _waits_for(base.task, state_of(measures)) else state_of(measures),
+            measures=measures,
             elapsed_ns=measures.phases.wall_ns,
             loading_ns=phases.ns("load"),
-            recorded=recorded,
-            measures=measures,
             trace=trace,
             lanes=lanes,
             page=page,
-            page_kind=kind,
-            notice=notice,
-            error=None,
+            page_kind="reply" if upto else "prompt",
             has_probabilities=upto > 0 and not all(isnan(p) for p in run.tokens.logp[max(0, upto - 8) : upto]),
             history=self._part("turns", lambda: self._history(runs, cursor, layout, view), ()),
             tally=self._part("figures", lambda: self._tracer.tally(run, upto), ()),
-            failed=self._failed,
             upto=upto,
-            wide=layout.rail is not None,
-            task=task,
-            verdict=self._part("verdict", lambda: self._steady.shown(session, run, measures, cursor), None),
             token=self._part("token", lambda: self._token(run, token, phases.start, view, ending), None),
             hits=self._hits(upto),
+            redacted=upto > 0 and isinstance(run.tokens.text[0], int),
             ending=ending,
+            verdict=self._part("verdict", lambda: self._steady.shown(session, run, measures, cursor), None),
             devices=rows,
             cards=_cards(measures),
             beside=self._part("figures", lambda: self._beside(runs, run, cursor, layout), ()),
-            redacted=upto > 0 and isinstance(run.tokens.text[0], int),
-            reply=self._reply[1] if kind == "reply" and self._reply is not None else None,
+            reply=self._reply[1] if upto and self._reply is not None else None,
         )
 
     def _part(self, name: str, make: Callable[[], T], instead: T) -> T:

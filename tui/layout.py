@@ -1,7 +1,7 @@
 """Where everything stands, at any size: pure arithmetic from the terminal's columns and rows.
 
-One order at every size: verdict, trace, text, figures, footer. What does not fit is dropped in a fixed order, so that a
-narrow terminal loses rails and rows and never the order; see `layout`.
+One order at every size: verdict, trace, text, figures, footer. What does not fit is dropped in a fixed order (`fitting`), so
+that a narrow terminal loses rails and rows and never the order.
 """
 
 from __future__ import annotations
@@ -11,22 +11,14 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phasetop.tui.fitting import Rows, fitted
+
 MARGIN: Final = 1
 PLOT_X: Final = 10
 GUTTER: Final = 8
 """Columns before the text: seven for the time, one blank."""
 TEXT_COLUMNS: Final = 88
 """Text is never wider: a measure that one can read."""
-RAIL_FROM: Final = 112
-"""The width from which figures stand beside the text."""
-TALL_TEXT: Final = 10
-"""While the text has fewer rows than this, comfort goes."""
-PAIRS_FROM: Final = 50
-"""The height from which each of several GPUs can have lanes of its own."""
-TEXT_BESIDE_PAIRS: Final = 16
-"""They have, as long as so many rows are left for the text."""
-SHORT_TEXT: Final = 4
-"""While it has fewer than this, lanes go."""
 
 
 class Rect(Struct, frozen=True):
@@ -146,124 +138,67 @@ def layout(width: int, height: int, cards: int = 1, *, scrub: bool = False) -> L
         return None
     if width < 40 or height < 12:
         return _tiny(width, height)
-    narrow = width < 80
-    rail = width >= RAIL_FROM
-    block_rows = 7 if not rail and height >= 36 else 0
-    strip_rows = 0 if rail or block_rows else 2
-    progress = True
-    gap_rows = 8 if height >= 50 and not narrow else 3 if narrow else 5
-    lane_rows = 1 if narrow else 2
-    pairs, pair_gap = 1, False
-    blanks = {"lanes": not narrow, "text": not narrow}
-    legend = not narrow
-    ask = scrub or not narrow
-    ruler = marks = before_text = before_trace = True
-    header_gap = 1
+    return _placed(fitted(width, height, cards, scrub=scrub), cards, scrub=scrub)
 
-    def spare() -> int:
-        """The rows that are left for the text."""
-        head = 1 + header_gap + (3 if narrow else 2) + (0 if narrow else progress) + (narrow or not progress) * before_trace
-        trace = 1 + marks + gap_rows + blanks["lanes"] + 2 * lane_rows * pairs + (pairs - 1) * pair_gap + ruler
-        foot = 1 + blanks["text"] + (block_rows and block_rows + 1) + strip_rows + ask + 1
-        return height - head - trace - before_text - legend - foot
 
-    if cards > 1 and height >= PAIRS_FROM and not narrow:
-        for tried in ((2, cards, True), (2, cards, False), (1, cards, False), (2, 1, False)):
-            lane_rows, pairs, pair_gap = tried
-            if spare() >= TEXT_BESIDE_PAIRS:
-                break
-    if spare() < TALL_TEXT:
-        blanks["lanes"] = False
-    if spare() < TALL_TEXT:
-        blanks["text"] = False
-    if spare() < TALL_TEXT:
-        lane_rows = 1
-    if spare() < TALL_TEXT and rail and spare() + legend < 8:
-        rail, strip_rows = False, 2
-    if spare() < TALL_TEXT:
-        legend = False
-    if spare() < TALL_TEXT:
-        ask = scrub
-    if spare() < TALL_TEXT:
-        gap_rows = min(gap_rows, 3)
-    if spare() < TALL_TEXT:
-        progress = False
-    if spare() < SHORT_TEXT:
-        gap_rows = 1
-    if spare() < SHORT_TEXT:
-        lane_rows = 0
-    if spare() < SHORT_TEXT:
-        before_text = False
-    if spare() < SHORT_TEXT:
-        strip_rows = 0
-    if spare() < SHORT_TEXT:
-        before_trace = False
-    if spare() < SHORT_TEXT:
-        header_gap = 0
-    if spare() < SHORT_TEXT:
-        marks = False
-
-    y = 1 + header_gap
-    head_rows = 3 if narrow else 2 + progress
-    headline = Rect(0, y, width, head_rows)
-    y += head_rows + ((narrow or not progress) and before_trace)
-    machine_rows = 2 * lane_rows * pairs + (pairs - 1) * pair_gap
-    trace_rows = 1 + marks + gap_rows + (blanks["lanes"] and lane_rows > 0) + machine_rows + ruler
-    trace = Rect(0, y, width, trace_rows)
-    y += trace_rows + before_text
-    foot = height - 1
+def _placed(rows: Rows, cards: int, *, scrub: bool) -> Layout:
+    """The parts one below the other, the foot from the last row up."""
+    width = rows.width
+    y = 1 + rows.header_gap
+    headline = Rect(0, y, width, rows.headline)
+    y += rows.headline + rows.after_headline
+    trace = Rect(0, y, width, rows.trace)
+    y += rows.trace + rows.before_text
+    foot = rows.height - 1
     keys = Rect(0, foot, width, 1)
-    ask_rect = None
-    if ask:
+    ask = block = strip = None
+    if rows.ask:
         foot -= 1
-        ask_rect = Rect(0, foot, width, 1)
-    block = strip = None
-    if block_rows:
-        foot -= block_rows + 1
-        block = Rect(0, foot, width, block_rows)
-    if strip_rows:
-        foot -= strip_rows
-        strip = Rect(0, foot, width, strip_rows)
+        ask = Rect(0, foot, width, 1)
+    if rows.block:
+        foot -= rows.block + 1
+        block = Rect(0, foot, width, rows.block)
+    if rows.strip:
+        foot -= rows.strip
+        strip = Rect(0, foot, width, rows.strip)
     foot -= 1
-    notice = Rect(0, foot, width, 1)
-    body = Rect(0, y, width, max(1, foot - blanks["text"] - y))
-    rail_rect = second_rail = None
     text_width = min(width, MARGIN + GUTTER + TEXT_COLUMNS + 1)
-    if rail:
+    rail = second_rail = None
+    if rows.rail:
         rail_width = 39 if width < 140 else 42
         rail_x = 104 if width >= 200 else width - rail_width - MARGIN
-        rail_rect = Rect(rail_x, y, rail_width, max(0, foot - y))
+        rail = Rect(rail_x, y, rail_width, max(0, foot - y))
         text_width = min(text_width, rail_x - 4)
         if width >= 200:
             second_rail = Rect(152, y, min(46, width - 153), max(0, foot - y))
     return Layout(
         width,
-        height,
+        rows.height,
         headline,
-        limit_below=narrow,
+        limit_below=rows.narrow,
         why=True,
-        progress_row=2 if not narrow and progress else None,
+        progress_row=2 if rows.progress else None,
         header=Rect(0, 0, width, 1),
         trace=trace,
         plot=_plot(width, trace),
-        marks=marks,
-        gap_rows=gap_rows,
-        lane_rows=lane_rows,
-        lane_gap=blanks["lanes"] and lane_rows > 0,
+        marks=rows.marks,
+        gap_rows=rows.gap,
+        lane_rows=rows.lane,
+        lane_gap=rows.before_lanes and rows.lane > 0,
         cards=cards,
-        lane_pairs=pairs,
-        pair_gap=pair_gap,
-        ruler=ruler,
-        text=Rect(0, body.y, text_width, body.height),
-        legend=legend,
-        rail=rail_rect,
+        lane_pairs=rows.pairs,
+        pair_gap=rows.pair_gap,
+        ruler=rows.ruler,
+        text=Rect(0, y, text_width, max(1, foot - rows.after_text - y)),
+        legend=rows.legend,
+        rail=rail,
         second_rail=second_rail,
         block=block,
         strip=strip,
-        notice=notice,
-        ask=ask_rect,
+        notice=Rect(0, foot, width, 1),
+        ask=ask,
         keys=keys,
-        scrub=replace(_plot(width, ask_rect), height=1) if scrub and ask_rect is not None else None,
+        scrub=replace(_plot(width, ask), height=1) if scrub and ask is not None else None,
     )
 
 
