@@ -6,6 +6,7 @@ Lines are untrusted: what cannot be an event is a `BadLine`, whatever stands in 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -36,10 +37,17 @@ TOKEN_PREFIX: Final = b'{"k":"tok"'
 """How a token's line begins where a writer of ours wrote it: others are told by their tag."""
 
 _encoder = msgspec.json.Encoder()
-_any_decoder = msgspec.json.Decoder(ev.AnyEvent)
 _tok_decoder = msgspec.json.Decoder(ev.Tok)
 _lean_tok_decoder = msgspec.json.Decoder(LeanTok)
 _kind_decoder = msgspec.json.Decoder(_Kind)
+
+
+@cache
+def _any_decoder() -> msgspec.json.Decoder[ev.AnyEvent]:
+    """Made when the first line is read (5 ms): a collector only writes."""
+    return msgspec.json.Decoder(ev.AnyEvent)
+
+
 _TAGS: Final = frozenset(str(kind.__struct_config__.tag) for kind in ev.KINDS)
 
 
@@ -82,7 +90,7 @@ def _decode(line: bytes, tok_decoder: msgspec.json.Decoder[ev.Tok] | msgspec.jso
     try:
         if line.startswith(TOKEN_PREFIX):
             return tok_decoder.decode(line)
-        return _any_decoder.decode(line)
+        return _any_decoder().decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         try:
             kind = _kind_decoder.decode(line).k
