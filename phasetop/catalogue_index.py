@@ -24,7 +24,8 @@ from phasetop.unzipped import GZIP_MAGIC, Unzipped
 
 NAME: Final = "sessions.index"
 MOST_BYTES: Final = 1 << 28
-"""A compressed file is unpacked up to this size for the list; what unpacks to more is told as too large."""
+MOST_TIMES: Final = 64
+"""A compressed file is unpacked for the list up to this size, or to so many times its own; a recording has 4 to 20 times."""
 _CHUNK_BYTES: Final = 1 << 22
 
 
@@ -130,7 +131,9 @@ def read_file(path: Path) -> Entry:
     with path.open("rb") as file:
         zipped = file.read(2) == GZIP_MAGIC
         file.seek(0)
-        return read_entry(whole_lines(Unzipped(file) if zipped else file, MOST_BYTES if zipped else None))
+        if not zipped:
+            return read_entry(whole_lines(file))
+        return read_entry(whole_lines(Unzipped(file), max(MOST_BYTES, MOST_TIMES * path.stat().st_size)))
 
 
 def whole_lines(source: IO[bytes] | Unzipped, most_bytes: int | None = None) -> Iterator[bytes]:

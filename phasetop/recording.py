@@ -23,6 +23,10 @@ from phasetop.unzipped import GZIP_MAGIC, Unzipped
 
 PART_PREFIX: Final = b'{"k":"part"'
 _CHUNK_BYTES: Final = 1 << 20
+_BAD_LINES: Final = 10_000
+_BAD_BYTES: Final = 1 << 27
+"""What is damaged has fewer lines, or bytes, than these that cannot be read, or more that can: all else is no recording."""
+_NO_SESSION: Final = "this is no phasetop recording: its first line is no session's"
 
 
 @contextmanager
@@ -54,9 +58,11 @@ class LineFeed:
         self.session = session
         self.offset = self.base = after
         self._in_head = after > 0
-        self._tail = b""
+        self._tail = bytearray()
         self._placed = placed
         self._overlong = False
+        self._checked = False  # whether this part's first line was looked at
+        self._bad_bytes = 0
 
     def unplaced(self) -> None:
         """The places of lines mean nothing: they cannot be read again."""
@@ -69,26 +75,51 @@ class LineFeed:
 
     def forget_tail(self) -> None:
         """Drop the unfinished line: it was cut off, or the file was cut back."""
-        self._tail = b""
+        self._tail.clear()
 
     def feed(self, data: bytes) -> int:
         """Take bytes; returns how many whole lines there were.
 
         Raises:
-            FormatError: the first line says a newer format, or is no session's.
+            FormatError: the first line says a newer format, or is no session's; or most of it is no session's.
         """
-        if self._tail:
-            data = self._tail + data
         end = data.rfind(b"\n") + 1
-        self._tail = data[end:]
+        whole = data[:end]
+        if self._tail and end:
+            whole = bytes(self._tail) + whole
+            self._tail.clear()
         with _no_collections():
-            lines = data[:end].splitlines(keepends=True) if b"\r" not in data else list(_lines(data[:end]))
+            lines = whole.splitlines(keepends=True) if b"\r" not in whole else list(_lines(whole))
             self._take_all(lines)
+        if self._overlong:
+            self._pass(len(data) - end)
+        else:
+            self._tail += data[end:]
+        if self.session.hello is None and (begun := self._tail[:64].lstrip()) and not begun.startswith(b"{"):
+            raise FormatError(_NO_SESSION)  # the rest of a line that begins so need not be waited for
         if len(self._tail) > codec.MAX_READ_BYTES:  # never let a hostile line fill the memory
             self._overlong = True
-            self.offset += len(self._tail)
-            self._tail = b""
+            self._pass(len(self._tail))
+            self._tail.clear()
         return len(lines)
+
+    def _pass(self, size: int) -> None:
+        """Bytes of an overlong line."""
+        self.offset += size
+        self._bad(size, lines=0)
+
+    def _bad(self, size: int, *, lines: int = 1) -> None:
+        """Bytes that cannot be read: passed over where they are damage, but not if all is like that.
+
+        Raises:
+            FormatError: it is.
+        """
+        session = self.session
+        session.bad_lines += lines
+        self._bad_bytes += size
+        many = session.bad_lines > max(_BAD_LINES, session.lines)
+        if many or self._bad_bytes > max(_BAD_BYTES, (self.offset - self.base) // 2):
+            raise FormatError("this is no phasetop recording: most of what follows its first line cannot be read")
 
     def _take_all(self, lines: list[bytes]) -> None:
         """Take whole lines in order; tokens of one request that follow each other go in together."""
@@ -117,9 +148,11 @@ class LineFeed:
         Raises:
             FormatError: it is no part of this session.
         """
-        if self.offset == self.base:
+        if not self._checked:
             self._check_part(line)
+            self._checked = True
         self.offset += len(line)
+        self._overlong = False
         if line.startswith(PART_PREFIX):
             self._in_head = False
 
@@ -146,21 +179,23 @@ class LineFeed:
         session = self.session
         if self._overlong:  # the rest of it
             self._overlong = False
-            session.bad_lines += 1
+            self._bad(size)
             return
         try:
             event = codec.decode_lean(line)
         except codec.BadLine:
             if session.hello is None:
-                raise FormatError("this is no phasetop recording: its first line is no session's") from None
-            session.bad_lines += 1
+                raise FormatError(_NO_SESSION) from None
+            self._bad(size)
             return
         if event is None:
             return
         if session.hello is None:
             check_hello(event)
         elif isinstance(event, ev.Hello) and event.part > 1 and event.session == session.hello.session:
-            self._in_head = True  # the next part, right behind the one before: parts put together, or through one pipe
+            self._in_head = self._checked = (
+                True  # the next part, right behind the one before: parts put together, or through one pipe
+            )
             return
         session.apply(event, (where, size) if self._placed else None)
 
@@ -180,7 +215,7 @@ def check_hello(event: ev.AnyEvent) -> None:
         FormatError: it says which format, and who wrote it.
     """
     if not isinstance(event, ev.Hello):
-        raise FormatError("this is no phasetop recording: its first line is no session's")
+        raise FormatError(_NO_SESSION)
     if event.format > ev.FORMAT:
         raise FormatError(f"written by {event.by[:60]}, format {event.format}; this one reads {ev.FORMAT}")
 

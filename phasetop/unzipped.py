@@ -5,9 +5,15 @@ from __future__ import annotations
 import zlib
 from typing import IO, Final
 
+from phasetop.faults import FormatError
+
 GZIP_MAGIC: Final = b"\x1f\x8b"
 _PACKED_BYTES: Final = 1 << 14
 """So much is read at once: what is lost where a block is broken."""
+_LINES_A_BYTE: Final = 4
+_FEW_LINES: Final = 250_000
+"""Each line of a recording has a stamp of its own, which takes two bytes or more however regular it is. What unpacks to more
+lines a packed byte than this, and to more than a few, was made to keep its reader busy."""
 _GZIP: Final = 31
 """zlib's window bits for gzip: with header and checksum."""
 
@@ -21,6 +27,8 @@ class Unzipped:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._packed = b""
+        self._packed_bytes = 0
+        self._lines = 0
         self._unzip = zlib.decompressobj(_GZIP)
 
     def read(self, size: int) -> bytes:
@@ -29,11 +37,13 @@ class Unzipped:
         Raises:
             EOFError: the file is cut; all that it holds has been read.
             zlib.error: it is broken from here on.
+            FormatError: it unpacks to more lines than its bytes can be of a recording.
         """
         while True:
             ended = False
             if not self._packed:
                 self._packed = self._file.read(_PACKED_BYTES)
+                self._packed_bytes += len(self._packed)
                 ended = not self._packed
             if self._unzip.eof:  # another member may follow
                 if len(self._packed) < len(GZIP_MAGIC):
@@ -44,6 +54,10 @@ class Unzipped:
             data = self._unzip.decompress(self._packed, size)
             self._packed = self._unzip.unused_data if self._unzip.eof else self._unzip.unconsumed_tail
             if data:
+                self._lines += data.count(b"\n")
+                if self._lines > max(_FEW_LINES, _LINES_A_BYTE * self._packed_bytes):
+                    what = f"{self._packed_bytes:,} packed bytes hold {self._lines:,} lines"
+                    raise FormatError(f"this is no phasetop recording: {what}")
                 return data
             if ended and not self._unzip.eof:
                 raise EOFError("the compressed file is cut")

@@ -118,9 +118,18 @@ def test_a_newer_format_and_a_bomb_are_refused(tmp_path: Path, monkeypatch: pyte
         entry_of(newer)
     monkeypatch.setattr("phasetop.catalogue_index.MOST_BYTES", 1 << 20)
     bomb = tmp_path / "b.phasetop.gz"
-    bomb.write_bytes(gzip.compress(codec.encode(HELLO) + b"\n" * (9 << 20)))
+    bomb.write_bytes(gzip.compress(codec.encode(HELLO) + b"x" * (9 << 20)))
     with pytest.raises(FormatError, match="more than 1 MiB"):
         read_file(bomb)
+
+
+def test_a_large_recording_is_looked_through_however_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phasetop.catalogue_index.MOST_BYTES", 1 << 20)
+    lines = b"".join(codec.encode(ev.Tok(t=1_000 + 7_654_321 * i, r=0, x=f" word{i % 99}")) for i in range(60_000))
+    large = tmp_path / "b.phasetop.gz"
+    large.write_bytes(gzip.compress(DATA[: DATA.index(b'{"k":"bye"')] + lines))
+    assert len(lines) > 2 << 20
+    assert read_file(large).last_ns == 1_000 + 7_654_321 * 59_999
 
 
 def test_parts_are_one_session() -> None:

@@ -81,6 +81,65 @@ def test_gzip_is_unpacked_as_the_standard_library_does(members: list[bytes], siz
     assert b"".join(iter(lambda: source.read(size), b"")) == b"".join(members)
 
 
+BOMBS = {
+    "blank lines": b"\n",
+    "no lines": b"a",
+    "words": b"words\n",
+    "half": b'{"k":"mark","t":5,"at":5}\n\n\n',
+    "another's kinds": b'{"k":"x-a"}\n',
+    "one token again and again": b'{"k":"tok","t":5,"r":0,"x":"a"}\n',
+}
+
+
+@pytest.mark.parametrize("piece", BOMBS.values(), ids=BOMBS)
+def test_a_small_file_that_unpacks_to_much_is_refused_early(piece: bytes) -> None:
+    """Each would unpack to 1 GiB, and take minutes."""
+    data = gzip.compress(codec.encode(HELLO)) + 1024 * gzip.compress(piece * ((1 << 20) // len(piece)), 9)
+    source, feed, taken = Unzipped(io.BytesIO(data)), LineFeed(Session()), list[int]()
+
+    def read() -> None:
+        while chunk := source.read(1 << 20):
+            taken.append(len(chunk))
+            feed.feed(chunk)
+
+    with pytest.raises(FormatError, match="no phasetop recording"):
+        read()
+    assert sum(taken) < 180 << 20
+
+
+def test_lines_that_cannot_be_read_are_refused_early_in_a_plain_file_too() -> None:
+    feed = LineFeed(Session())
+    feed.feed(DATA)
+    with pytest.raises(FormatError, match="most of what follows its first line cannot be read"):
+        feed.feed(b"\n" * 20_000)
+
+
+def test_damage_is_passed_over_where_there_is_more_that_can_be_read() -> None:
+    feed = LineFeed(Session())
+    feed.feed(codec.encode(HELLO))
+    for i in range(12_000):
+        feed.feed(codec.encode(ev.Tok(t=i, r=0, x="a")) + b"damaged\n")
+    assert feed.session.bad_lines == 12_000
+    assert len(feed.session.runs[0].tokens.text) == 12_000
+
+
+def test_the_smallest_that_recordings_pack_to_is_unpacked() -> None:
+    """Redacted, one length, an exact beat: nothing that happens packs better, by far."""
+    lines = b"".join(b'{"k":"tok","t":%d,"r":0,"x":6}\n' % (8_000_000 * i) for i in range(400_000))
+    source = Unzipped(io.BytesIO(gzip.compress(lines, 9)))
+    assert sum(map(len, iter(lambda: source.read(1 << 20), b""))) == len(lines)
+
+
+def test_a_first_line_that_is_none_is_refused_before_it_ends() -> None:
+    with pytest.raises(FormatError, match="its first line is no session's"):
+        LineFeed(Session()).feed(b"\x00" * 4096)
+    begun = LineFeed(Session())
+    begun.feed(b" ")
+    begun.feed(codec.encode(HELLO)[:40])
+    begun.feed(codec.encode(HELLO)[40:])
+    assert begun.session.hello == HELLO
+
+
 @pytest.mark.parametrize("data", [b"", b"x", b"\x7fELF\x00\x01\n", b"{}\n", b'{"k":"tok","t":1,"r":0}\n', b"\n\n"])
 def test_what_is_no_recording_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(FormatError, match="no phasetop recording"):
