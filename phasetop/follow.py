@@ -19,6 +19,8 @@ from phasetop.recording import LineFeed, notice, settle
 from phasetop.session import Session
 
 _READ_BYTES: Final = 1 << 20
+MOST_BYTES: Final = 2 << 20
+"""At most so much of the file is taken in one poll (an eighth of a second): a long session must not hold up the view."""
 _HEAD_BYTES: Final = 1 << 10
 """So much of the first line tells one session from another: its id stands there."""
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)  # never wait for a FIFO's writer
@@ -35,6 +37,9 @@ class Follower:
         path: the session file; it may not exist yet. None: the pipe alone.
         pipe: the collector's stdout, non-blocking; None for a watcher.
         now: ns since the anchor, for what has to be ended here.
+
+    Attributes:
+        behind: there is more in the file than was taken so far; the next poll goes on with it.
     """
 
     def __init__(self, path: Path | None, pipe: int | None, now: Callable[[], int]) -> None:
@@ -48,8 +53,10 @@ class Follower:
         self._file = LineFeed(self.session)
         self._piped = LineFeed(self.session, placed=False)
         self._pipe_open = pipe is not None
+        self._held = b""  # what came through the pipe while the file was still read
         self._gone_on: Part | None = None
         self._replaced = False
+        self.behind = False
         self.ended = False
 
     def poll(self) -> bool:
@@ -71,14 +78,17 @@ class Follower:
             raise PhasetopError(f"cannot read {self.path}: {(error.strerror or str(error)).lower()}") from None
 
     def _poll(self) -> bool:
-        piped = self._read_pipe()
+        self._held += self._read_pipe()
         lines = self._read_file()
-        if piped:
-            lines += self._piped.feed(piped)
+        if self._held and not self.behind:
+            lines += self._piped.feed(self._held)
+            self._held = b""
         if self.session.bye is not None:
             self.ended = True
-        elif self._pipe is not None and not self._pipe_open:
+        elif self._pipe is not None and not self._pipe_open and not self.behind:
             lines += self._read_file()
+            if self.behind:
+                return True
             if self.session.bye is None:
                 settle(self.session, max(self._now(), self.session.last_t), "collector-died")
             self.ended = True
@@ -102,21 +112,38 @@ class Follower:
             parts.append(data)
         return b"".join(parts)
 
+    @property
+    def share(self) -> float:
+        """The share of the file that was taken, 0 to 1."""
+        size = 0 if self._fd is None else os.fstat(self._fd).st_size
+        return min(1.0, self._taken / size) if size else 1.0
+
+    @property
+    def _taken(self) -> int:
+        """Bytes of the file that were read."""
+        return self._file.offset - self._file.base + self._file.tail_bytes
+
     def _read_file(self) -> int:
+        """Take what is new in the file, at most `MOST_BYTES` of it; returns how many whole lines that were."""
         if self._fd is None and not self._open():
             return 0
         assert self._fd is not None
-        lines = 0
+        lines, room = 0, MOST_BYTES
+        self.behind = False
         self._hold_next()
         if self._pipe is None and self._is_another(self._fd):
             self._start_over()
         while True:
-            at = self._file.offset - self._file.base + self._file.tail_bytes
-            data = os.pread(self._fd, _READ_BYTES, at)
+            at = self._taken
+            data = os.pread(self._fd, min(_READ_BYTES, room), at)
             if data:
                 self._remember_head(data, at)
                 lines += self._file.feed(data)
                 self._take_over()
+                room -= len(data)
+                if room <= 0:
+                    self.behind = os.fstat(self._fd).st_size > self._taken
+                    return lines
                 continue
             size = os.fstat(self._fd).st_size
             if size < self._file.offset - self._file.base:

@@ -335,6 +335,8 @@ class Lifeline:
         """A file that cannot be read (any more) keeps nobody from parting."""
         with suppress(PhasetopError):
             self.follower.poll()
+            while self.follower.behind and not self.follower.ended:
+                self.follower.poll()
 
     def log_tail(self, limit: int = 2000) -> str:
         """The end of the collector's log, for an error message."""

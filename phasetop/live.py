@@ -27,6 +27,7 @@ from phasetop.recorded_words import tell_of_recording
 from phasetop.recording import notice, settle, why_it_ended
 from phasetop.remembered import Remembered
 from phasetop.session import Session
+from phasetop.standing import Standing
 from phasetop.visible import harmless
 
 if TYPE_CHECKING:
@@ -102,8 +103,6 @@ class Recorded:
 class Watched:
     """A session of this machine that another process writes: its file, followed while its writer holds the lock."""
 
-    standing = None
-
     def __init__(self, path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._path = path
         self._clock = clock
@@ -137,6 +136,20 @@ class Watched:
         """What each token of a line could have been, read again from the file."""
         return read_alternatives(self.session, self._path, r, i)
 
+    @property
+    def standing(self) -> Standing | None:
+        """How much of a long file has been read, while it is."""
+        if not self._follower.behind:
+            return None
+        share = f"{100 * self._follower.share:.0f} %"
+        return Standing(f"reading {share}", f"{share} of what was recorded so far has been read")
+
+    def catch_up(self) -> None:
+        """Take all that is there."""
+        self.poll()
+        while self._follower.behind:
+            self.poll()
+
     def poll(self) -> bool:
         """Apply what is new; when its writer is gone without a word, end what ran."""
         if self._gone:
@@ -147,8 +160,9 @@ class Watched:
         came = self._follower.poll()
         if came:
             self._note_the_time()
-        gone = gone and self._follower.path == was  # the session may have gone on in a further part
-        if looks:
+        # Not while there is more to read; and the session may have gone on in a further part.
+        gone = gone and self._follower.path == was and not self._follower.behind
+        if looks and not self._follower.behind:
             self._looked = self._clock()
         if gone and not self._follower.ended:
             self._gone = True
@@ -291,7 +305,7 @@ def replay_view(session: Session, path: Path, display: Display, at: Moment | Non
     source: Recorded | Watched = Recorded(session, path)
     if session.bye is None and places.is_live(last_part(path)):
         source = Watched(path)
-        source.poll()
+        source.catch_up()
     options = options_of(display, title=path.name, typed=False, replay=Opening(at, speed))
     return view(source, options=options)
 
