@@ -8,7 +8,7 @@ from typing import Final
 
 from phasetop import places
 from phasetop.display import Display, has_terminal
-from phasetop.faults import EXIT_OK, PhasetopError, UsageError
+from phasetop.faults import EXIT_FAILED, EXIT_OK, PhasetopError, UsageError
 from phasetop.moments import Moment
 from phasetop.output import print_json, print_utf8, say, tell
 from phasetop.parts import is_of
@@ -28,7 +28,7 @@ def replay(
     at: Moment | None = None,
     speed: float = 1.0,
 ) -> int:
-    """Open a recording at its start, or at a moment.
+    """Open a recording at its start, or at a moment; returns the exit status: 1 where its last request failed or was cut.
 
     Raises:
         UsageError: there is none of that name; or a moment is given where there is no view.
@@ -98,10 +98,11 @@ def _print(session: Session, path: Path, as_json: str | None) -> int:
 
     kept = places.kept_name(path)
     runs = [one for one in session.runs.values() if one.info.at() is not None]
+    status = EXIT_FAILED if session.last_failed else EXIT_OK
     if as_json is not None:
         objects = [report.request_object(session, one, kept_as=kept) for one in runs]
         print_json({"session": kept, "requests": objects}, as_json)
-        return EXIT_OK
+        return status
     for notice in session.notices.items:
         if notice.r is None and notice.level != "info":
             say(notice.text)
@@ -113,4 +114,4 @@ def _print(session: Session, path: Path, as_json: str | None) -> int:
         out.end()
         for line in summary.lines(session, one, kept):
             tell(line)
-    return EXIT_OK
+    return status

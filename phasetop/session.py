@@ -184,6 +184,13 @@ class Session:
         begun = [run for run in self.runs.values() if run.info.at(cursor) is not None]
         return begun[-1] if begun else None
 
+    @property
+    def last_failed(self) -> bool:
+        """Whether the newest request ended in an error or was cut: who shows or prints a session ends with status 1 then."""
+        run = self.last_run()
+        end = run.ends.last() if run is not None else None
+        return end is not None and end.finish in ("error", "cut")
+
     def server_of(self, run: Run, cursor: int = LIVE) -> ev.Server | None:
         """The server that a request went to, as far as that was known at the cursor."""
         info = run.info.at(cursor)

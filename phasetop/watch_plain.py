@@ -123,7 +123,9 @@ def follow(source: Source, *, kept_as: str | None, as_json: str | None, show_thi
         raise PhasetopError(f"cannot write the output: {(error.strerror or str(error)).lower()}") from None
     if interrupts.status is not None:
         return interrupts.status
-    return EXIT_INTERRUPTED if interrupts.count else last_status(source.session)
+    if interrupts.count:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if source.session.last_failed else EXIT_OK
 
 
 def _tell_link(standing: Standing | None, away: bool) -> bool:
@@ -143,10 +145,3 @@ def _print_json(session: Session, kept_as: str | None, how: str) -> None:
     runs = [run for run in session.runs.values() if run.info.at() is not None]
     objects = [report.request_object(session, run, kept_as=kept_as) for run in runs]
     print_json({"session": kept_as, "requests": objects}, how)
-
-
-def last_status(session: Session) -> int:
-    """0, or 1 where the last request failed or was cut."""
-    run = session.last_run()
-    end = run.ends.last() if run is not None else None
-    return EXIT_FAILED if end is not None and end.finish in ("error", "cut") else EXIT_OK

@@ -74,7 +74,7 @@ def test_a_killed_collector_loses_nothing_that_was_shown(
     out, err = running.communicate(timeout=20)
     assert running.returncode == 1
     assert b"the reply was cut" in err
-    assert main(["replay", "cut", "--plain"]) == 0
+    assert main(["replay", "cut", "--plain"]) == 1
     again, told = capfdbinary.readouterr()
     assert again == b" the" + out
     assert b"the collector died" in told

@@ -219,6 +219,4 @@ class Controls(Reading, Panes, Sliding, Lacking, Remembering):
 
 def final_status(source: Source) -> int:
     """0, or 1 where the last request ended in an error or was cut."""
-    run = source.session.last_run()
-    end = run.ends.last() if run is not None else None
-    return EXIT_FAILED if end is not None and end.finish in ("error", "cut") else EXIT_OK
+    return EXIT_FAILED if source.session.last_failed else EXIT_OK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,6 +51,30 @@ def test_it_plays_from_the_start(recording: Path, state_home: Home) -> None:
         view.send("q")
         assert view.wait() == 0
         assert given_back(view)
+
+
+@pytest.mark.parametrize("end", ["whole", "cut off"])
+def test_the_exit_status_is_the_same_with_and_without_the_view(
+    recording: Path, lines: list[ev.Event], state_home: Home, end: str
+) -> None:
+    """OUTPUTS: 1 if the last request ended in an error or was cut, and what is printed is printed all the same."""
+    if end == "cut off":
+        last = next(i for i, line in enumerate(lines) if isinstance(line, ev.End))
+        recording.write_bytes(codec.encode_all(lines[:last]))
+    status = {"whole": 0, "cut off": 1}[end]
+    with phasetop(state_home, "replay", str(recording)) as view:
+        view.until_shown("▶ 1.0×")
+        view.send("q")
+        assert view.wait() == status
+    for how in ("--plain", "--json=compact"):
+        done = subprocess.run(
+            [sys.executable, "-m", "phasetop", "replay", str(recording), how],
+            capture_output=True,
+            env=state_home.env,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, bool(done.stdout)) == (status, True), how
 
 
 def test_a_moment_the_keys_and_the_mouse(recording: Path, state_home: Home) -> None:
