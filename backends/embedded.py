@@ -44,7 +44,11 @@ State = Literal["starting", "loading", "ready"]
 
 
 class EngineError(PhasetopError):
-    """The embedded engine did not start, or ended; the text is one plain line."""
+    """The embedded engine did not start, or ended; the text is one plain line, the code docs/notices.md's."""
+
+    def __init__(self, text: str, code: str = "engine-failed") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def available() -> str | None:
@@ -349,7 +353,7 @@ class Engine:
             self._end_process()
         said = self._said.strip().removeprefix("engine: ")
         if said and not _reason(self._log_text(), self.file):  # before llama.cpp had its say
-            return EngineError(f"the embedded engine: {said}")
+            return EngineError(f"the embedded engine: {said}", "usage" if " must be " in said else "engine-failed")
         return EngineError(f"the embedded engine could not load {self.file.name}: {self.last_words()}")
 
     def _log_text(self) -> str:

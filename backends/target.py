@@ -28,7 +28,7 @@ from phasetop.backends.registry import identify, probe_of
 from phasetop.backends.server_errors import KEY_NEEDED, needs_key, own_words
 from phasetop.backends.wanted import Wanted
 from phasetop.faults import UsageError
-from phasetop.model_names import display_name
+from phasetop.model_names import display_name, meant_otherwise
 from phasetop.ssh import Address
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Target:
         except UsageError as error:
             self._fail(ev.Fault(code="usage", text=str(error)))
         except EngineError as error:
-            self._fail(ev.Fault(code="engine-failed", text=str(error)))
+            self._fail(ev.Fault(code=error.code, text=str(error)))
         except Exception as error:
             traceback.print_exc()  # into the collector's log
             self._fail(ev.Fault(code="internal", text=f"phasetop's own error: {type(error).__name__}"))
@@ -215,10 +215,11 @@ class Target:
             if self._over is not None:
                 text = f"no model {wanted.model!r} at {at}; another port: ssh://{self._over.shown}/:PORT, with --model"
                 raise Refused(ev.Fault(code="no-such-model", text=text))
+            hint = meant_otherwise(wanted.model).removeprefix("; ")
             raise Refused(
                 ev.Fault(
                     code="no-such-model",
-                    text=f"no model {wanted.model!r} at {at}; give a .gguf file or a server's URL, or start the server",
+                    text=f"no model {wanted.model!r} at {at}; {hint or 'give a .gguf file or a URL, or start the server'}",
                 )
             )
         if self._over is not None:

@@ -30,7 +30,7 @@ def read_parameters(what: str, text: str) -> int:
     found = _PARAMETERS.fullmatch(text.replace("_", "").replace(",", ""))
     value = _value(found, 2) if found is not None else None
     if value is None or value < 1:
-        raise UsageError(f"{what} {text[:40]}: such as 8B, 81.22e9 or 6607077376")
+        raise UsageError(f"{_typed(what, text)}: such as 8B, 81.22e9 or 6607077376")
     return round(value)
 
 
@@ -45,7 +45,7 @@ def read_bandwidth(what: str, text: str) -> float:
     if value is not None and found is not None and found[3]:
         value *= (1.024 ** "kmgt".index(found[2].lower()) * 1.024) if found[2] else 1
     if value is None or value < 1e6:
-        raise UsageError(f"{what} {text[:40]}: bytes a second, such as 2.0e12, 936GB/s or 2TB/s")
+        raise UsageError(f"{_typed(what, text)}: bytes a second, such as 2.0e12, 936GB/s or 2TB/s")
     return value
 
 
@@ -58,7 +58,7 @@ def read_flops(what: str, text: str) -> float:
     found = _FLOPS.fullmatch(text)
     value = _value(found, 2) if found is not None else None
     if value is None or value < 1e6:
-        raise UsageError(f"{what} {text[:40]}: FLOP/s, such as 312e12, 312T or 312TFLOPS")
+        raise UsageError(f"{_typed(what, text)}: FLOP/s, such as 312e12, 312T or 312TFLOPS")
     return value
 
 
@@ -70,7 +70,7 @@ def read_size(what: str, text: str) -> int:
     """
     found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(i?)(B?)\s*", text, re.IGNORECASE)
     if found is None:
-        raise UsageError(f"{what} {text[:40]}: such as 24GiB, or 24GB (decimal)")
+        raise UsageError(f"{_typed(what, text)}: such as 24GiB, or 24GB (decimal)")
     number, unit, binary, whole = found[1], found[2].upper(), found[3], found[4]
     factor = _BINARY[unit] if unit and (binary or not whole) else _UNITS[unit]
     return int(float(number) * factor)
@@ -86,11 +86,11 @@ def read_size_or_time(what: str, text: str) -> tuple[int | None, int | None]:
     if found is not None:
         return None, int(float(found[1]) * _SECONDS[found[2]] * 1e9)
     if re.fullmatch(r"\s*\d+\s*m\s*", text):
-        raise UsageError(f"{what} {text[:40]}: {text.strip()}in, or {text.strip().upper()}B?")
+        raise UsageError(f"{_typed(what, text)}: {text.strip()}in, or {text.strip().upper()}B?")
     try:
         return read_size(what, text), None
     except UsageError:
-        raise UsageError(f"{what} {text[:40]}: such as 100MB, 1GiB, 30min or 1h") from None
+        raise UsageError(f"{_typed(what, text)}: such as 100MB, 1GiB, 30min or 1h") from None
 
 
 def read_count(what: str, text: str, *, least: int = 0, most: int = 100_000_000) -> int:
@@ -102,9 +102,9 @@ def read_count(what: str, text: str, *, least: int = 0, most: int = 100_000_000)
     found = re.fullmatch(r"(\d{1,9})(k?)", text.strip(), re.IGNORECASE | re.ASCII)
     value = int(found[1]) * (1024 if found[2] else 1) if found is not None else None
     if value is None or value > most:
-        raise UsageError(f"{what} {text[:40]}: a whole number up to {most:,}, such as 512 or 8k")
+        raise UsageError(f"{_typed(what, text)}: a whole number up to {most:,}, such as 512 or 8k")
     if value < least:
-        raise UsageError(f"{what} {text[:40]}: at least {least:,}")
+        raise UsageError(f"{_typed(what, text)}: at least {least:,}")
     return value
 
 
@@ -122,7 +122,7 @@ def read_share(what: str, text: str, *, of: str = "a share of the peak", such_as
     found = re.fullmatch(r"\s*(\d{1,3}(?:\.\d{1,9})?)\s*(%?)\s*", text)
     value = float(found[1]) / (100 if found[2] else 1) if found is not None else 0.0
     if not 0 < value <= 1:
-        raise UsageError(f"{what} {text[:40]}: {of} above 0 and up to 1, such as {such_as}")
+        raise UsageError(f"{_typed(what, text)}: {of} above 0 and up to 1, such as {such_as}")
     return value
 
 
@@ -134,10 +134,16 @@ def several(what: str, text: str, read: Callable[[str, str], T]) -> list[T]:
     """
     found = list(dict.fromkeys(read(what, part) for part in text.split(",") if part.strip()))
     if not found:
-        raise UsageError(f"{what} {text[:40]}: at least one value is needed")
+        raise UsageError(f"{_typed(what, text)}: at least one value is needed")
     return found
 
 
 def _value(found: re.Match[str], unit: int) -> float | None:
     value = float(found[1]) * _POWERS[found[unit].lower()]
     return value if math.isfinite(value) and value < 1e18 else None
+
+
+def _typed(what: str, text: str) -> str:
+    """An option with its value, as it was typed; that it lacks one, where nothing stands behind its ``=``."""
+    shown = text.strip()[:40]
+    return f"{what} {shown}" if shown else f"{what} lacks its value"

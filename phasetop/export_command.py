@@ -24,7 +24,10 @@ def export(name: str, *, to: str | None, output: str | None, what: What = "token
         PhasetopError: it cannot be read or written.
     """
     form = to or _by_ending(output)
-    write = writer_of(form)
+    try:
+        write = writer_of(form)
+    except UsageError as error:
+        raise UsageError(str(error) if to else f"{output}: no format ends so; {error}") from None
     session, path = open_recording(name)
     exported = Exported(session, path, places.kept_name(path), what)
     pieces = write(exported)

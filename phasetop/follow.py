@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from phasetop.events import Part
-from phasetop.faults import PhasetopError
+from phasetop.faults import FormatError, PhasetopError
 from phasetop.parts import part_beside, split_stem, stem_of
 from phasetop.places import find_part
 from phasetop.recording import LineFeed, notice, settle
@@ -70,6 +70,9 @@ class Follower:
             return False
         try:
             return self._poll()
+        except FormatError as error:
+            self.ended = True
+            raise FormatError(f"{self.path}: {error}") from None
         except PhasetopError:
             self.ended = True
             raise

@@ -152,7 +152,7 @@ def item_text(header: Header, key: str, index: int) -> str | None:
             window.skip_strings(index)
             return window.text(window.length())
     except OSError as error:
-        raise GgufError(f"{path.name}: {error.strerror or error}") from None
+        raise GgufError(f"{path.name}: {(error.strerror or str(error)).lower()}") from None
 
 
 def _joined(parts: Sequence[Header]) -> Header:
@@ -183,7 +183,7 @@ def _read_part(path: Path) -> Header:
         with path.open("rb") as file:
             return _parse(file, path, os.fstat(file.fileno()).st_size)
     except OSError as error:
-        raise GgufError(f"{path}: {error.strerror or error}") from None
+        raise GgufError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     except ValueError as error:  # a name that no file can have
         raise GgufError(f"{path}: {error}") from None
 

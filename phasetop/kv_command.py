@@ -18,7 +18,7 @@ from phasetop.amounts import read_size
 from phasetop.faults import EXIT_OK, PhasetopError, UsageError
 from phasetop.kv_report import Study, kv_object, study
 from phasetop.model_metadata import Metadata, from_event, from_file
-from phasetop.model_names import check_no_path
+from phasetop.model_names import check_no_address, check_no_path, meant_otherwise
 from phasetop.output import print_json, say
 from phasetop.server_options import Found, cache_options, looks_like, read_given
 from phasetop.visible import harmless
@@ -117,10 +117,14 @@ def describe(model: str | None, given: Found, api_key: str | None = None) -> tup
     if (file := model_store.find(name)) is not None:
         return from_file(file), None
     check_no_path(name)
+    check_no_address(name)
     try:
         return _running(None, name, given, api_key)
     except UsageError as error:
-        close = get_close_matches(name.lower(), known_models.KNOWN, 2, 0.5) or list(known_models.KNOWN)[:1]
+        close = get_close_matches(name.lower(), known_models.KNOWN, 2, 0.5)
+        if not close and meant_otherwise(name):
+            raise
+        close = close or list(known_models.KNOWN)[:1]
         raise UsageError(f"{error}; well-known names need neither ({', '.join(close)} …)") from None
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from phasetop.faults import UsageError
 
+_IPV4 = r"\d{1,3}(?:\.\d{1,3}){3}"
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
 
 
@@ -24,7 +25,7 @@ def read_model_argument(text: str | None) -> ModelArgument:
     """Read MODEL in DESIGN's order: ``://`` → a URL; ``.gguf`` or an existing regular file → a file; else a name.
 
     Raises:
-        UsageError: it has a space in it (a prompt without -p), it is a folder, or the file is not there.
+        UsageError: it has a space in it (a prompt without -p), is a folder, an address without http://, or no file is there.
     """
     if text is None or not text.strip():
         return ModelArgument("none")
@@ -36,6 +37,7 @@ def read_model_argument(text: str | None) -> ModelArgument:
             raise UsageError(f"{text}: no such file")
         return ModelArgument("file", str(path.resolve()))
     check_no_path(text)
+    check_no_address(text)
     if any(char.isspace() for char in text):
         raise UsageError(f'a model\'s name has no spaces; for a prompt: -p "{text[:60]}"')
     return ModelArgument("name", text)
@@ -50,6 +52,35 @@ def check_no_path(text: str) -> None:
     if text.startswith(("/", "./", "../", "~")) or text in (".", ".."):
         is_folder = Path(text).expanduser().is_dir()
         raise UsageError(f"{text} is a folder: a model is a .gguf file" if is_folder else f"{text}: no such file")
+
+
+def check_no_address(text: str) -> None:
+    """Refuse a server's address without its ``http://``; ``box:8080`` may be a model's name and tag, and is let through.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if re.match(r"https?:", text):
+        raise UsageError(f"{text[:80]} is no address: http://HOST:PORT is expected")
+    if re.fullmatch(rf"(?:localhost|127\.0\.0\.1|{_IPV4}|\[[0-9a-fA-F:]+\])(?::\d{{1,5}}(?:/.*)?)?", text):
+        raise UsageError(f"{text[:80]}: a server's address begins with http://, so http://{text[:80]}")
+
+
+def meant_otherwise(text: str) -> str:
+    """What a name that no server has may be instead, as the end of a sentence ("; …"); "" where nothing suggests itself."""
+    path = Path(text).expanduser()
+    try:
+        if path.is_dir():
+            return f"; {text} is a folder here, a model is a .gguf file"
+        files = [each.name for each in path.parent.iterdir() if each.name.lower().endswith(".gguf")]
+    except OSError:
+        return ""
+    if re.fullmatch(r"[\w.-]+:\d{2,5}(?:/.*)?", text):
+        return f"; if a server is meant: http://{text}"
+    from difflib import get_close_matches
+
+    close = get_close_matches(path.name, files, 1, 0.8)
+    return f"; is {path.with_name(close[0])} meant?" if close else ""
 
 
 def display_name(served: str) -> str:

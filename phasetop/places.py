@@ -147,7 +147,18 @@ def find_recording(name: str) -> Path:
         return found
     if is_folder:
         raise FileNotFoundError(f"{name} is a folder: a recording is a file")
-    raise FileNotFoundError(f"no recording {name!r}: neither a file nor a name in the recordings folder")
+    raise FileNotFoundError(
+        f"no recording {name!r}: {_nearest(name) or 'neither a file nor a name in the recordings folder'}"
+    )
+
+
+def _nearest(name: str) -> str | None:
+    """Which recording was probably meant."""
+    from difflib import get_close_matches
+
+    known = ["@last", *(parts.split_stem(parts.stem_of(files[0].name))[0] for files in kept_files())]
+    close = get_close_matches(name, known, 1, 0.7)
+    return f"is {close[0]} meant?" if close else None
 
 
 def _kind(path: Path) -> tuple[bool, bool]:

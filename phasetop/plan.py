@@ -191,7 +191,7 @@ def _words(given: Mapping[str, Any], stdin: Any) -> tuple[list[dict[str, Any]], 
         messages, tools, body = _chat_file(given["messages"])
     parts = [given["prompt"]] if given.get("prompt") is not None else []
     if (name := given.get("prompt_file")) is not None:
-        parts.append(_read_stdin(stdin) if name == "-" else _text_file(name))
+        parts.append(_read_stdin(stdin) if name == "-" else _text_file(name, "-f"))
     elif not parts and not messages and stdin is not None and not stdin.isatty():
         piped = _read_stdin(stdin)
         if piped.strip():
@@ -229,10 +229,10 @@ def _chat_file(name: str) -> tuple[list[dict[str, Any]], Any, dict[str, Any]]:
 
 def _json_file(name: str, option: str) -> Any:
     try:
-        value = json.loads(_text_file(name))
+        value = json.loads(_text_file(name, option))
         deep = _is_deeper(value, _MAX_DEPTH)
     except ValueError as error:
-        raise UsageError(f"{option} {name}: no JSON: {error}") from None
+        raise UsageError(f"{option} {name}: it holds no JSON ({error})") from None
     except RecursionError:
         deep = True
     if deep:
@@ -248,11 +248,12 @@ def _is_deeper(value: Any, levels: int) -> bool:
     return levels <= 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
-def _text_file(name: str) -> str:
+def _text_file(name: str, option: str) -> str:
     try:
         return Path(name).expanduser().read_bytes().decode("utf-8", "replace")
     except OSError as error:
-        raise UsageError(f"{name}: {(error.strerror or str(error)).lower()}") from None
+        or_json = "json, or a file with a schema; " if option == "--format" else ""
+        raise UsageError(f"{option} {name}: {or_json}{(error.strerror or str(error)).lower()}") from None
 
 
 def _read_stdin(stdin: Any) -> str:
@@ -267,7 +268,8 @@ def _start(model: str | None, given: Mapping[str, Any], engine: dict[str, Any], 
             raise UsageError(f"MODEL is given twice: {model} and -m {given['model_file']}")
         model = given["model_file"]
         if not Path(str(model)).expanduser().is_file():
-            raise UsageError(f"-m {model}: no such file")
+            is_folder = Path(str(model)).expanduser().is_dir()
+            raise UsageError(f"-m {model}: {'a folder, a model is a .gguf file' if is_folder else 'no such file'}")
     what = read_model_argument(model)
     if what.kind == "url" and is_ssh(what.text):
         return _start_over_ssh(what.text, given, kept)

@@ -195,7 +195,7 @@ def test_a_cut_stream_is_1_and_keeps_the_text(phasetop: Phasetop, metronome: Bea
         (["replay", "nowhere"], "no recording"),
         (["run", "--no-such-option"], "no-such-option"),
         (["run", "/", "-p", "x"], "/ is a folder"),
-        (["rum"], "Did you mean 'run'?"),
+        (["rum"], "is run meant?"),
         (["llama3.1:8b", "-p", "x"], "phasetop run llama3.1:8b"),
         (["http://me:sekret@h:1/?key=sekret"], "phasetop run http://h:1/"),
         (["ssh://me:sekret@h/m"], "phasetop run ssh://h/m"),

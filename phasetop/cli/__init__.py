@@ -57,20 +57,15 @@ class Commands(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first word means; where there is none, the one that was probably meant is said."""
+        """The command that the first word means; what looks like a model is told how one is run."""
         word = args[0]
-        if word not in COMMANDS and not word.startswith("-") and not ctx.resilient_parsing:
-            import difflib
+        is_none = word not in COMMANDS and not word.startswith("-") and not ctx.resilient_parsing
+        if is_none and (":" in word or word.lower().endswith(".gguf")):
+            from phasetop.checks import printable_url
 
-            close = difflib.get_close_matches(word, COMMANDS, 1)
-            if ":" in word or word.lower().endswith(".gguf"):
-                from phasetop.checks import printable_url
-
-                # What was typed may hold a password, and what stands in a terminal goes into bug reports.
-                shown = printable_url(word) if "://" in word else word.rpartition("@")[2]
-                raise click.UsageError(f"No such command {shown!r}. To run a model: phasetop run {shown}", ctx)
-            if close:
-                raise click.UsageError(f"No such command {word!r}. Did you mean {close[0]!r}?", ctx)
+            # What was typed may hold a password, and what stands in a terminal goes into bug reports.
+            shown = printable_url(word) if "://" in word else word.rpartition("@")[2]
+            raise click.UsageError(f"there is no command {shown}; to run a model: phasetop run {shown}", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -124,7 +119,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as leave:
         status = leave.exit_code
     except click.ClickException as error:
-        error.show()
+        from phasetop.cli.mistakes import lines_of
+
+        _complain(*lines_of(error, arguments))
         status = error.exit_code
     except (KeyboardInterrupt, click.Abort):
         status = EXIT_INTERRUPTED

@@ -32,7 +32,8 @@ class WithServerOptions(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            raise click.UsageError(f"{error.format_message()} llama-server's options stand after --.", ctx) from None
+            text = f"llama-server's options stand after --: phasetop kv MODEL -- {error.option_name} …"
+            raise click.UsageError(f"phasetop kv has no option {error.option_name}; {text}", ctx) from None
 
 
 @click.command(cls=WithServerOptions, context_settings=CONTEXT, options_metavar="[OPTIONS]", epilog=EPILOG, short_help=SHORT)

@@ -138,7 +138,7 @@ def test_parts_that_contradict_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("nothing.gguf", "No such file"),
+        ("nothing.gguf", "no such file"),
         ("folder.gguf", "no regular file"),
         ("empty.gguf", "no GGUF file"),
         ("text.gguf", "no GGUF file"),

@@ -154,7 +154,7 @@ def test_an_option_that_was_meant_is_asked_about(capsys: pytest.CaptureFixture[s
     ("argv", "text"),
     [
         ([], "which model? Give a .gguf file, a server's URL, or one of llama3.1-8b"),
-        (["nothing.gguf"], "nothing.gguf: No such file or directory"),
+        (["nothing.gguf"], "nothing.gguf: no such file or directory"),
         ([GEMMA, "-c", "512"], "llama-server's options stand after --"),
         ([GEMMA, "--", "-c"], "-c lacks its value"),
         ([GEMMA, "--", "-ctv", "q8_0", "-fa", "off"], "a V cache of q8_0 needs flash attention"),
