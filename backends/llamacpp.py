@@ -79,7 +79,9 @@ class LlamaCpp:
 
     def unused(self, settings: Mapping[str, Any]) -> Mapping[str, str]:
         """What a server is started with; the embedded one was started with just these."""
-        return {} if self.name == "embedded" else fixed(settings)
+        if self.name != "embedded":
+            return fixed(settings)
+        return {"keep_alive": "the embedded engine ends with phasetop"} if settings.get("keep_alive") is not None else {}
 
     def watch(self, ask: Ask, scene: Scene) -> None:  # noqa: ARG002
         """The stream tells all there is."""

@@ -6,22 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-OPTION_NAMES: Final = {
-    "context": "num_ctx",
-    "batch": "num_batch",
-    "threads": "num_thread",
-    "gpu_layers": "num_gpu",
-    "max_tokens": "num_predict",
-}
-"""OUTPUTS' names that Ollama calls otherwise."""
-OPTIONS: Final = frozenset(
-    (
-        *("temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "stop", "repeat_penalty", "repeat_last_n"),
-        *("presence_penalty", "frequency_penalty", "num_keep", "main_gpu", "use_mmap", "draft_num_predict"),
-        *OPTION_NAMES.values(),
-    )
-)
-"""Every option of Ollama 0.32.5 (api/types.go); it takes others and drops them."""
+from phasetop.setting_names import OLLAMA_NAMES, OLLAMA_OPTIONS, is_known
+
 _TOP: Final = ("keep_alive", "truncate", "shift")
 _ELSEWHERE: Final = (
     *("logprobs", "think", "format", "response_format", "reasoning_effort", "chat_template_kwargs"),
@@ -36,7 +22,7 @@ _WHY_NOT: Final = {
     "cache_prompt": "Ollama always reuses what is cached",
 }
 _ALL_LAYERS: Final = 999
-_OURS: Final = {theirs: ours for ours, theirs in OPTION_NAMES.items()}
+_OURS: Final = {theirs: ours for ours, theirs in OLLAMA_NAMES.items()}
 
 
 def unused(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -45,18 +31,18 @@ def unused(settings: Mapping[str, Any]) -> dict[str, str]:
     for name in settings:
         if name in _WHY_NOT:
             found[name] = _WHY_NOT[name]
-        elif name not in OPTIONS and name not in OPTION_NAMES and name not in _ELSEWHERE:
+        elif is_known(name) and name not in OLLAMA_OPTIONS and name not in OLLAMA_NAMES and name not in _ELSEWHERE:
             found[name] = "no option of Ollama's"
     return found
 
 
 def body_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a request's body beside model and messages or prompt; what Ollama has no name for is left out."""
+    """The keys of a request's body beside model and messages or prompt; what is another server's is left out."""
     body: dict[str, Any] = {"stream": True}
     options = {}
     for name, value in settings.items():
-        theirs = OPTION_NAMES.get(name, name)
-        if value is None or theirs not in OPTIONS:
+        theirs = OLLAMA_NAMES.get(name, name)
+        if value is None or (theirs not in OLLAMA_OPTIONS and is_known(name)):
             continue
         if theirs == "stop" and isinstance(value, str):
             value = [value]
@@ -175,7 +161,7 @@ def parameters_of(lines: str | None) -> dict[str, Any]:
             continue
         if name == "stop":
             stops.append(str(value))
-        elif name in OPTIONS:
+        elif name in OLLAMA_OPTIONS:
             found[_OURS.get(name, name)] = value
     if stops:
         found["stop"] = stops

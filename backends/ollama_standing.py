@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from phasetop.backends.ollama_model import Loaded, OllamaModel, is_listed, shown
-from phasetop.backends.ollama_request import OPTION_NAMES
 from phasetop.backends.ollama_runner import Runner, runner_of
+from phasetop.setting_names import OLLAMA_NAMES
 
 _COMPARED: Final = ("context", "batch", "threads", "gpu_layers", "context_shift")
 """Options that Ollama starts its runner again for (`needsReload`, server/sched.go), as far as a command line shows them."""
@@ -122,7 +122,7 @@ def said(differing: Mapping[str, tuple[Any, Any]]) -> str:
     """Differences in words, by Ollama's names: ``num_ctx 4096 → 2048``."""
     parts = []
     for name, (old, new) in differing.items():
-        parts.append(f"{OPTION_NAMES.get(name, name)} {_word(old)} → {_word(new)}")
+        parts.append(f"{OLLAMA_NAMES.get(name, name)} {_word(old)} → {_word(new)}")
     return ", ".join(parts)
 
 

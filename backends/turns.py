@@ -18,6 +18,7 @@ from phasetop.backends.settings import SERVER_SIDE
 from phasetop.backends.target import Target
 from phasetop.backends.turn import Turn
 from phasetop.faults import UsageError
+from phasetop.setting_names import unknown
 
 EMBEDDED_MAX_TOKENS: Final = 512
 """A reply of the embedded model ends here unless told otherwise: a small model may never end by itself."""
@@ -107,6 +108,8 @@ class Turns:
             why = {reason: [name for name, other in unused.items() if other == reason] for reason in unused.values()}
             text = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in why.items())
             recorder.notice("settings-ignored", f"not asked of this server: {text}", level="warn", r=turn.r)
+        for text in unknown(target.backend.name, ask.settings):
+            recorder.notice("setting-unknown", text, level="warn", r=turn.r)
         if embedded:  # it was started with those: what came of them, its options say
             started = {name: value for name, (value, _) in target.engine.options().items()} if target.engine else {}
             unused = dict.fromkeys(SERVER_SIDE & ask.settings.keys(), "")

@@ -19,30 +19,15 @@ from phasetop.faults import UsageError
 from phasetop.lifeline import Start, Target
 from phasetop.model_names import read_model_argument
 from phasetop.record_options import Record, record_of
+from phasetop.setting_names import ALIASES
 from phasetop.ssh_model import is_ssh, read_ssh_model
 
 ENGINE_SETTINGS: Final = ("context", "batch", "threads", "gpu_layers", "cache_type_k", "cache_type_v", "flash_attention")
 """Settings that are fixed when an engine starts."""
+_ENGINE_TOO: Final = ("ubatch", "parallel")
+"""Further ones, which have no option of their own: ``-o``."""
 
 REQUEST_SETTINGS: Final = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "logprobs")
-
-ALIASES: Final = {
-    "num_ctx": "context",
-    "n_ctx": "context",
-    "ctx_size": "context",
-    "num_batch": "batch",
-    "n_batch": "batch",
-    "num_thread": "threads",
-    "n_threads": "threads",
-    "num_gpu": "gpu_layers",
-    "n_gpu_layers": "gpu_layers",
-    "num_predict": "max_tokens",
-    "n_predict": "max_tokens",
-    "max_completion_tokens": "max_tokens",
-    "temp": "temperature",
-    "n_probs": "logprobs",
-}
-"""Names of llama.cpp, Ollama and OpenAI for OUTPUTS' settings."""
 
 BODY_SETTINGS: Final = ("temperature", "top_k", "top_p", "min_p", "seed", "repeat_penalty", "stop", "presence_penalty",
                         "frequency_penalty", "response_format", "tool_choice", "parallel_tool_calls", "logit_bias",
@@ -85,7 +70,7 @@ def plan(model: str | None, given: Mapping[str, Any], stdin: Any = None) -> Plan
     """
     settings = _settings(given)
     check_settings(settings)
-    engine: dict[str, Any] = {name: settings.pop(name) for name in ENGINE_SETTINGS if name in settings}
+    engine: dict[str, Any] = {name: settings.pop(name) for name in (*ENGINE_SETTINGS, *_ENGINE_TOO) if name in settings}
     messages, prompt, tools, body = _words(given, stdin if stdin is not None else sys.stdin)
     asks = prompt is not None or bool(given.get("messages")) or any(message["role"] != "system" for message in messages)
     settings = {**body, **settings}

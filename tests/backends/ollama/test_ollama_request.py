@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasetop.backends import ollama_request as request
+from phasetop.setting_names import OLLAMA_NAMES, OLLAMA_OPTIONS
 
 
 def test_settings_become_options_by_ollamas_names() -> None:
@@ -124,14 +125,14 @@ def test_bytes_of_a_prompt() -> None:
     assert request.prompt_bytes({"messages": [{"content": "ab"}, {"content": "c"}, {}]}) == 3
 
 
-NAMES = st.sampled_from([*sorted(request.OPTIONS), *request.OPTION_NAMES, "think", "format", "logit_bias", "x"])
+NAMES = st.sampled_from([*sorted(OLLAMA_OPTIONS), *OLLAMA_NAMES, "think", "format", "logit_bias", "x"])
 
 
 @given(st.dictionaries(NAMES, st.integers(0, 9) | st.text(max_size=3) | st.none(), max_size=6))
 def test_every_setting_is_sent_or_named(settings: dict[str, object]) -> None:
     body, unused = request.body_of(settings), request.unused(settings)
     for name, value in settings.items():
-        theirs = request.OPTION_NAMES.get(name, name)
+        theirs = OLLAMA_NAMES.get(name, name)
         sent = theirs in body.get("options", {}) or name in body
         if value is not None and not (name == "gpu_layers" or theirs == "num_gpu"):
             assert sent != (name in unused)
