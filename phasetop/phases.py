@@ -109,16 +109,7 @@ def borders(
     sent = next((state for state in states if state.s == "sent"), None)
     asked_t = run.info.first_t if run.info.at(cursor) is not None else None
     load = _load_of(session, run, cursor, asked_t, states)
-    if load is not None and load.begin is not None:
-        start = load.begin
-    elif sent is not None:
-        start = _at(sent)
-    else:  # not sent (yet), or by somebody who does not say when
-        seen = [column[0] for column in (columns.t, run.progress.when, run.slots.when) if column and column[0] <= cursor]
-        start = stop if not seen else min(seen) if asked_t is None else asked_t
-    if first_t is not None:
-        start = min(start, first_t)
-    start = min(start, stop)
+    start = _start(run, cursor, stop, asked_t, sent, load, first_t)
 
     unknown: dict[str, str] = {}
     sources: dict[str, str] = {}
@@ -160,6 +151,27 @@ def borders(
         unknown=frozenset(name for name in ("queue", "load", "prefill") if f"phases.{name}_s" in unknown),
     )
     return Borders(phases, first_t, decode_t, last_t, unknown, sources)
+
+
+def _start(
+    run: Run,
+    cursor: int,
+    stop: int,
+    asked_t: int | None,
+    sent: ev.State | None,
+    load: _Load | None,
+    first_t: int | None,
+) -> int:
+    """Where the bands begin: at sent, or with a load that was waited for; never after the first token, or the end."""
+    if load is not None and load.begin is not None:
+        start = load.begin
+    elif sent is not None:
+        start = _at(sent)
+    else:  # not sent (yet), or by somebody who does not say when
+        columns = (run.tokens.t, run.progress.when, run.slots.when)
+        seen = [column[0] for column in columns if column and column[0] <= cursor]
+        start = stop if not seen else min(seen) if asked_t is None else asked_t
+    return min(start, stop) if first_t is None else min(start, stop, first_t)
 
 
 def _load_of(session: Session, run: Run, cursor: int, asked_t: int | None, states: list[ev.State]) -> _Load | None:

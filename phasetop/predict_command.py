@@ -14,7 +14,7 @@ from phasetop import bandwidth_file, peaks
 from phasetop.amounts import read_bandwidth, read_count, read_flops, read_parameters, read_share, read_some, several
 from phasetop.faults import EXIT_OK, UsageError
 from phasetop.output import print_json
-from phasetop.predict_report import Scenario, predict_object, study, table
+from phasetop.predict_report import Row, Scenario, Study, predict_object, study, table
 from phasetop.roofline import Machine
 from phasetop.tensor_types import CACHE_TYPES
 from phasetop.visible import harmless
@@ -87,13 +87,7 @@ def predict(
         return _list_gpus(as_json)
     metadata = _model(model, params, api_key)
     machine, name, sources = _machine(gpu, gpus, bandwidth, flops)
-    dtypes = several("--dtype", dtype, lambda _, word: word.strip()) if dtype is not None else [None]
-    for word in dtypes:
-        if word is not None:
-            bits_per_weight(word)
-    for option, kind in (("-ctk", cache_type_k), ("-ctv", cache_type_v)):
-        if kind is not None and kind not in CACHE_TYPES:
-            raise UsageError(f"{option} {kind[:40]}: one of {', '.join(CACHE_TYPES)}")
+    dtypes = _checked_types(dtype, (cache_type_k, cache_type_v))
     prompts, outputs = several("-P", prompt, read_count), several("-G", output, read_count)
     contexts: Sequence[int | None] = several("--context", context, read_count) if context is not None else [None]
     batches = several("--batch", batch, read_some)
@@ -119,17 +113,42 @@ def predict(
     if first.params is not None and first.active_params is not None and first.active_params > first.params:
         raise UsageError(f"--active-params {active_params}: a token uses no more than there are (--params {params})")
     done = study(first)
+    varied = _varied(first, dtypes, prompts, contexts, outputs, batches)
+    rows = table(varied if len(varied) > 1 else _usual(first))
+    if as_json is not None:
+        print_json(predict_object(done, rows), as_json)
+    else:
+        _print(done, rows, with_plot=with_plot)
+    return EXIT_OK
+
+
+def _checked_types(dtype: str | None, cache_types: tuple[str | None, str | None]) -> list[str | None]:
+    """The types of the weights that were asked for; those of the cache are only checked."""
+    dtypes = several("--dtype", dtype, lambda _, word: word.strip()) if dtype is not None else []
+    for word in dtypes:
+        bits_per_weight(word)
+    for option, kind in zip(("-ctk", "-ctv"), cache_types, strict=True):
+        if kind is not None and kind not in CACHE_TYPES:
+            raise UsageError(f"{option} {kind[:40]}: one of {', '.join(CACHE_TYPES)}")
+    return [*dtypes] or [None]
+
+
+def _varied(
+    first: Scenario,
+    dtypes: Sequence[str | None],
+    prompts: Sequence[int],
+    contexts: Sequence[int | None],
+    outputs: Sequence[int],
+    batches: Sequence[int],
+) -> list[Scenario]:
+    """Every combination of what was asked for several of."""
     asked = list(itertools.product(dtypes, prompts, contexts, outputs, batches))
     if len(asked) > MAX_ROWS:
         raise UsageError(f"{len(asked)} combinations are too many for a table: at most {MAX_ROWS}")
-    varied = [
-        replace(first, dtype=a, prompt=b, context=c, output=d, batch=e)
-        for a, b, c, d, e in (asked if len(asked) > 1 else ())
-    ]
-    rows = table(varied or _usual(first))
-    if as_json is not None:
-        print_json(predict_object(done, rows), as_json)
-        return EXIT_OK
+    return [replace(first, dtype=a, prompt=b, context=c, output=d, batch=e) for a, b, c, d, e in asked]
+
+
+def _print(done: Study, rows: list[Row], *, with_plot: bool) -> None:
     from phasetop.predict_text import lines, plot
 
     for line in lines(done, rows):
@@ -139,7 +158,6 @@ def predict(
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         for line in plot(done, width, colour=colour):
             print(line)
-    return EXIT_OK
 
 
 def _usual(first: Scenario) -> list[Scenario]:
