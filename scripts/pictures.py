@@ -25,18 +25,50 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyte
 
-sys.path.insert(0, str(Path(__file__).parent))
-from terminal_svg import DARK, LIGHT, Ground, svg
+from phasetop.tui.svg import Cell, Style, svg
 
+ANSI: Final = {
+    "black": "#1c1c1c", "red": "#d75f5f", "green": "#87af5f", "brown": "#d7af5f", "blue": "#5f87d7", "magenta": "#af87d7",
+    "cyan": "#5fafaf", "white": "#c6c6c6", "brightblack": "#6c6c6c", "brightred": "#ff8787", "brightgreen": "#afd787",
+    "brightbrown": "#ffd787", "brightyellow": "#ffd787", "brightblue": "#87afff", "brightmagenta": "#d7afff",
+    "bfightmagenta": "#d7afff", "brightcyan": "#87d7d7", "brightwhite": "#eeeeee",
+}  # fmt: skip
+"""pyte's names (and its misspelt one) of a terminal's sixteen colours."""
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "docs" / "pictures"
 MAX_BYTES: Final = 60_000
 PATIENCE_S: Final = 90.0
 ASK: Final = "Explain how a hash table works, and what happens when it grows. Give an example in Python."
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The terminal's own colours."""
+
+    colour: str
+    ink: str
+
+
+DARK: Final = Ground("#0f1419", "#dfe5ea")
+LIGHT: Final = Ground("#fbfaf7", "#1c2126")
+
+
+def drawn(screen: pyte.Screen, ground: Ground) -> str:
+    """A terminal's screen as SVG."""
+    rows = [[_cell(screen.buffer[y][x], ground) for x in range(screen.columns)] for y in range(screen.lines)]
+    return svg(rows, ground.colour)
+
+
+def _cell(cell: Any, ground: Ground) -> Cell:
+    colours = [ANSI.get(name, f"#{name}") for name in (cell.fg, cell.bg)]
+    fg, bg = ground.ink if cell.fg == "default" else colours[0], ground.colour if cell.bg == "default" else colours[1]
+    if cell.reverse:
+        fg, bg = bg, fg
+    return cell.data, Style(fg, bg, cell.bold, cell.italics, cell.underscore)
 
 
 @dataclass(frozen=True)
@@ -153,11 +185,11 @@ def take(shot: Shot, command: Sequence[str], env: Mapping[str, str]) -> str:
             elif step.startswith("keys:"):
                 terminal.type(step.removeprefix("keys:"))
             elif step == "now":
-                picture = svg(terminal.screen, shot.ground)
+                picture = drawn(terminal.screen, shot.ground)
             else:
                 terminal.until(step)
         if picture is None:
-            picture = svg(terminal.screen, shot.ground)
+            picture = drawn(terminal.screen, shot.ground)
         return picture
     finally:
         terminal.end()

@@ -93,8 +93,8 @@ AREA_OF: Final[dict[Accent, Role]] = {
 BAND_CHARS: Final[dict[Accent, str]] = {"queue": ".", "load": "=", "prefill": "▒", "decode": "█"}
 """What bands and areas are made of where there is no colour."""
 
-_FROM = "█▉▊▋▍▎■▌▏▁▂▃▄▅▆▇▒▨░□·…▲●○◆│┃┊─━╍▸▶—–≤≥×÷±°→←↑↓�’‘“”"
-_TO = "#######_|.:-=+*#%%--..^*o*|||-=->>--<>x/~ ><^v?''" + '""'
+_FROM = "█▉▊▋▍▎■▌▏▁▂▃▄▅▆▇▒▨░□·…▲●○◆│┃┊─━╍▸▶—–≤≥×÷±°→←↑↓�’‘“”−•²"
+_TO = "#######_|.:-=+*#%%--..^*o*|||-=->>--<>x/~ ><^v?''" + '""' + "-*2"
 _ASCII: Final = str.maketrans(_FROM, _TO)
 
 

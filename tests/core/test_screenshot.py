@@ -21,6 +21,7 @@ from phasetop.moments import Moment, moment_of
 from phasetop.recording import load, settle
 from phasetop.replay_command import size_of
 from phasetop.session import Session
+from phasetop.tui.svg import Cell, Style, svg
 from tests.conftest import Home
 from tests.tui.fabricate import HOSTILE, S, Turn, ask, opening, sample, session_of
 
@@ -62,11 +63,28 @@ def test_a_picture_as_of_a_moment(recording: Path, tmp_path: Path, state_home: H
     assert "white-space:pre" in (root.findtext(f"{SVG}style") or ""), (
         "browsers take blanks together, and stretch what is left"
     )
-    texts = [node.text or "" for node in root.iter(f"{SVG}text")]
+    texts = ["".join(node.itertext()) for node in root.iter(f"{SVG}text")]
     assert any(text.startswith("SmolLM2-135M-Instruct") for text in texts)
     assert any("DECODE" in text for text in texts)
     assert any("of 8." in text for text in texts)
     assert root.get("viewBox") == f"0 0 {100 * 8.4 + 16:.0f} {30 * 18 + 16}"
+
+
+def test_shapes_stand_where_their_characters_would() -> None:
+    """By hand: cells of 8.4 × 18; a wide character has two, of which the second is empty."""
+    plain, red = Style("#ffffff", "#000000"), Style("#ff0000", "#000000", bold=True)
+    rows: list[list[Cell]] = [
+        [("▂", red), ("日", plain), ("", plain), ("a", plain), (" ", plain), (" ", plain), ("b", plain)],
+        [("⡀", plain), ("▌", red), (" ", plain), (" ", plain), (" ", plain), (" ", plain), (" ", plain)],
+    ]
+    root = ElementTree.fromstring(svg(rows, "#000000", "<t>"))
+    words = [(node.get("x"), node.text) for node in root.iter(f"{SVG}tspan")]
+    assert words == [("8.4", "日a"), ("50.4", "b")]
+    shapes = [(node.get("fill") or node.get("stroke"), node.get("d")) for node in root.iter(f"{SVG}path")]
+    quarter = "M0 13.5h8.4v4.5h-8.4z"  # a cell's lower two eighths
+    half = "M8.4 18h4.2v18h-4.2z"
+    assert shapes == [("#ff0000", quarter + half), ("#ffffff", "M2.1 33.8h0")]  # and the fourth of four dots, left
+    assert root.findtext(f"{SVG}title") == "<t>"
 
 
 def test_the_end_where_no_moment_is_given_and_characters_alone(recording: Path, tmp_path: Path, state_home: Home) -> None:
@@ -126,7 +144,7 @@ def test_it_loads_no_textual(recording: Path, state_home: Home) -> None:
             ),
             "--at needs the view, at a terminal, or --screenshot",
         ),
-        (("--speed", "1000"), "0.1<=x<=100"),
+        (("--speed", "1000"), "a number from 0.1 to 100 is expected"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_line(arguments: tuple[str, ...], words: str, recording: Path, state_home: Home) -> None:

@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from phasetop.tui.keys import TABLE
 from phasetop.tui.terminal import contrast, rgb_of
 from phasetop.tui.theme import PLAIN, ROLES, Look, Role, ink
 
@@ -218,3 +219,9 @@ def test_in_ascii_every_cell_keeps_its_width() -> None:
     assert look.glyphs(shown) == "#_.+%%--#.^*|=--.x???"
     assert look.glyphs("⠀⠁⠃⣿") == " .:|"
     assert Look().glyphs(shown) is shown
+
+
+def test_in_ascii_every_key_is_still_named() -> None:
+    look = Look(ascii=True)
+    for key in (key for keys in TABLE.values() for key in keys):
+        assert look.glyphs(key.label).count("?") == key.label.count("?"), key
