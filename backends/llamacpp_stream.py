@@ -10,7 +10,7 @@ import msgspec
 from phasetop import events as ev
 from phasetop.backends.logprobs import Entry, Pieces, pieces, token_id
 from phasetop.backends.openai_stream import Progress, ServerTimings
-from phasetop.backends.reply import BIG_EVENT_BYTES, fit
+from phasetop.backends.reply import fit_from
 from phasetop.backends.server_errors import explain_error, read_error
 from phasetop.backends.server_json import JsonDecoder, count, figures, load, milliseconds
 from phasetop.backends.sse_reply import SseReplyParser
@@ -97,8 +97,7 @@ class CompletionStream(SseReplyParser):
             )
         first = len(out)
         self._text(chunk, t, out)
-        if len(data) > BIG_EVENT_BYTES:
-            out[first:] = [fit(event) if isinstance(event, ev.Tok) else event for event in out[first:]]
+        fit_from(out, first, data)
         if chunk.stop:
             self._finish(chunk, t, out)
         elif chunk.timings is not None and progress is None and self._reply.running(t):

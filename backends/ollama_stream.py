@@ -17,7 +17,7 @@ from phasetop.backends.logprobs import Entry, Pieces, pieces
 from phasetop.backends.ollama_errors import explain_line
 from phasetop.backends.plain_text import harmless
 from phasetop.backends.protocol import Outcome
-from phasetop.backends.reply import BIG_EVENT_BYTES, Reply, fit
+from phasetop.backends.reply import Reply, fit_from
 from phasetop.backends.server_errors import explain_no_stream
 from phasetop.backends.server_json import JsonDecoder, count, figures, load, milliseconds
 from phasetop.backends.tool_calls import Function, ToolCall, ToolCalls
@@ -147,8 +147,7 @@ class OllamaStream:
             return
         first = len(out)
         self._text(line, t, out)
-        if len(data) > BIG_EVENT_BYTES:
-            out[first:] = [fit(event) if isinstance(event, ev.Tok) else event for event in out[first:]]
+        fit_from(out, first, data)
         if line.done:
             self._finish(line, t, out)
 

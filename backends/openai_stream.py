@@ -15,7 +15,7 @@ import msgspec
 
 from phasetop import events as ev
 from phasetop.backends.logprobs import Entry, Lists, Pieces, pieces
-from phasetop.backends.reply import BIG_EVENT_BYTES, fit
+from phasetop.backends.reply import fit_from
 from phasetop.backends.server_errors import explain_error, read_error
 from phasetop.backends.server_json import JsonDecoder, count, figures, load, milliseconds
 from phasetop.backends.sse_reply import SseReplyParser
@@ -196,8 +196,7 @@ class ChatStream(SseReplyParser):
             n = self._reply.since(chunk.timings.predicted_n if chunk.timings is not None else None)
             if n:
                 out.append(self._reply.line(t, Pieces(""), n, c=self._reply.channel))
-        if len(data) > BIG_EVENT_BYTES:
-            out[first:] = [fit(event) if isinstance(event, ev.Tok) else event for event in out[first:]]
+        fit_from(out, first, data)
         if choice.finish_reason and choice.finish_reason != "null":
             self._finish(choice, chunk, t, out)
 

@@ -189,6 +189,12 @@ class Reply:
         return "context" if full or self.truncated else None
 
 
+def fit_from(out: list[ev.Event], first: int, data: bytes) -> None:
+    """Make the lines of an event that is large (``data``) fit: those of ``out`` from the ``first`` on."""
+    if len(data) > BIG_EVENT_BYTES:
+        out[first:] = [fit(event) if isinstance(event, ev.Tok) else event for event in out[first:]]
+
+
 def fit(tok: ev.Tok, limit: int = codec.MAX_LINE_BYTES - 1024) -> ev.Tok:
     """The line as it may be written: one that is too long loses its alternatives, then text; ``cut`` says the bytes lost."""
     if len(codec.encode(tok)) <= limit:

@@ -15,6 +15,7 @@ from phasetop.bench_points import Point, decode_points, ttft_line, ttft_points, 
 from phasetop.bench_runner import Stopped
 from phasetop.bench_stats import Figure, least_squares
 from phasetop.figures import UNKNOWN, count
+from phasetop.printed_plot import plot_lines
 from phasetop.roofline import ETA_HIGH, ETA_LOW
 
 LABEL: Final = 9
@@ -224,30 +225,25 @@ def _plot(
     *,
     fine: bool,
 ) -> Iterator[str]:
-    import plotext
-
     low, high = min(x for x, _ in found), max(x for x, _ in found)
     xs = [low + (high - low) * i / (_STEPS - 1) for i in range(_STEPS)]
     ys = [curve(x) for x in xs]
     top = 1.05 * max(*ys, *(y for _, y in found))
-    figure = plotext.figure
-    figure.clear()
-    figure.plot_size(max(_LEAST, min(width, 100)), PLOT_HEIGHT)
-    figure.theme("colorless")  # the others bring a ground of their own
-    figure.draw(figure.signal(xs, ys, marker="braille" if fine else ".").lines())
-    figure.draw(figure.signal([x for x, _ in found], [y for _, y in found], marker="o"))
-    ticks = sorted({x for x, _ in found})
-    shown = [x for i, x in enumerate(ticks) if i in (0, len(ticks) - 1) or len(ticks) <= 6]
-    figure.ruler("x").ticks(shown, [f"{x:,.0f}" for x in shown])
-    levels = [0.0, _round_up(top / 2), _round_up(top)] if top > 0 else [0.0]
-    shown_levels = [level for level in levels if level <= top]
-    figure.ruler("y").ticks(shown_levels, [f"{level:,g}" for level in shown_levels])
-    figure.ruler("y").lim(min(0.0, *ys), top)
-    figure.title(title)
-    built = str(figure.build().string(colorless=True))
-    figure.clear()
+
+    def draw(figure: Any) -> None:
+        figure.draw(figure.signal(xs, ys, marker="braille" if fine else ".").lines())
+        figure.draw(figure.signal([x for x, _ in found], [y for _, y in found], marker="o"))
+        ticks = sorted({x for x, _ in found})
+        shown = [x for i, x in enumerate(ticks) if i in (0, len(ticks) - 1) or len(ticks) <= 6]
+        figure.ruler("x").ticks(shown, [f"{x:,.0f}" for x in shown])
+        levels = [0.0, _round_up(top / 2), _round_up(top)] if top > 0 else [0.0]
+        shown_levels = [level for level in levels if level <= top]
+        figure.ruler("y").ticks(shown_levels, [f"{level:,g}" for level in shown_levels])
+        figure.ruler("y").lim(min(0.0, *ys), top)
+        figure.title(title)
+
     yield ""
-    yield from (line.rstrip() for line in built.splitlines())
+    yield from plot_lines(draw, width, PLOT_HEIGHT, colour=False)
 
 
 def _round_up(value: float) -> float:

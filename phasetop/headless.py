@@ -22,10 +22,9 @@ from phasetop.faults import (
     EXIT_PIPE,
     EXIT_TERMINATED,
     EXIT_USAGE,
-    PhasetopError,
 )
 from phasetop.lifeline import Lifeline
-from phasetop.output import print_json, say, silence_stdout, tell
+from phasetop.output import print_json, say, silence_stdout, tell, writing
 from phasetop.plan import Plan
 from phasetop.progress_line import ProgressLine
 from phasetop.recorded_words import tell_of_recording
@@ -150,20 +149,18 @@ def run_headless(lifeline: Lifeline, plan: Plan) -> int:
     out = TextOut(plan.json is not None, plan.show_thinking)
     with Interrupts() as interrupts:
         try:
-            command = lifeline.ask(
-                api="raw" if plan.api == "raw" else "chat",
-                messages=plan.messages,
-                prompt=plan.prompt,
-                tools=plan.tools,
-                settings=plan.settings,
-            )
-            status = _follow(lifeline, command, out, interrupts)
+            with writing():
+                command = lifeline.ask(
+                    api="raw" if plan.api == "raw" else "chat",
+                    messages=plan.messages,
+                    prompt=plan.prompt,
+                    tools=plan.tools,
+                    settings=plan.settings,
+                )
+                status = _follow(lifeline, command, out, interrupts)
         except BrokenPipeError:
             silence_stdout()
             return EXIT_PIPE
-        except OSError as error:
-            silence_stdout()
-            raise PhasetopError(f"cannot write the output: {(error.strerror or str(error)).lower()}") from None
         finally:
             lifeline.close()
     session = lifeline.follower.session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -12,6 +12,7 @@ from phasetop.figures import count, memory, share, size
 from phasetop.kv import Cache, Layout, OptionsError, bytes_per_token, layout, next_token_bytes, occupied_bytes, used_cells
 from phasetop.kv.fill import attended_bytes
 from phasetop.kv_report import TABLE_TYPES, Study
+from phasetop.printed_plot import plot_lines
 
 LABEL: Final = 9
 PLOT_HEIGHT: Final = 16
@@ -52,34 +53,25 @@ def plot(study: Study, width: int, *, colour: bool) -> str:
     top = max((row.total_bytes or 0 for row in rows), default=0)
     if len(known) < 2 or not top:
         return ""
-    import plotext
 
-    figure = plotext.figure
-    figure.clear()
-    figure.plot_size(max(40, min(width, 100)), PLOT_HEIGHT)
-    if colour:
-        figure.canvas("default")
-    else:
-        figure.theme("colorless")
-    for kind in TABLE_TYPES:
-        points = [(row.context, row.total_bytes) for row in rows if row.kind == kind]
-        if points:
-            signal = figure.signal(
-                [x for x, _ in points], [y for _, y in points], marker="braille" if colour else _MARKS[kind]
-            )
-            figure.draw(signal.lines().label(kind))
-    for name, level in (("weights", study.metadata.tensor_bytes), ("memory", study.memory_bytes)):
-        if level is not None and level <= 1.2 * top:
-            figure.line(level, label=name, style="dotted")
-    levels = [0, top // 4, top // 2, 3 * top // 4, top]
-    figure.ruler("y").ticks(levels, ["0", *(_amount(level) for level in levels[1:])])
-    step = max(1, len(known) // 4)
-    shown = known[::-step][::-1]
-    figure.ruler("x").ticks(shown, [_tokens(context) for context in shown])
-    figure.title("KV cache over the context")
-    built = str(figure.build().string(colorless=not colour))
-    figure.clear()
-    return "\n".join(line.rstrip() for line in built.splitlines())
+    def draw(figure: Any) -> None:
+        for kind in TABLE_TYPES:
+            points = [(row.context, row.total_bytes) for row in rows if row.kind == kind]
+            if points:
+                marker = "braille" if colour else _MARKS[kind]
+                signal = figure.signal([x for x, _ in points], [y for _, y in points], marker=marker)
+                figure.draw(signal.lines().label(kind))
+        for name, level in (("weights", study.metadata.tensor_bytes), ("memory", study.memory_bytes)):
+            if level is not None and level <= 1.2 * top:
+                figure.line(level, label=name, style="dotted")
+        levels = [0, top // 4, top // 2, 3 * top // 4, top]
+        figure.ruler("y").ticks(levels, ["0", *(_amount(level) for level in levels[1:])])
+        step = max(1, len(known) // 4)
+        shown = known[::-step][::-1]
+        figure.ruler("x").ticks(shown, [_tokens(context) for context in shown])
+        figure.title("KV cache over the context")
+
+    return "\n".join(plot_lines(draw, width, PLOT_HEIGHT, colour=colour))
 
 
 def _row(label: str, *parts: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from phasetop.faults import PhasetopError
@@ -18,9 +20,21 @@ def print_utf8(text: str) -> None:
         BrokenPipeError: nobody reads any more.
         PhasetopError: it cannot be written (a full disk).
     """
-    try:
+    with writing():
         sys.stdout.buffer.write(for_stdout(text) + b"\n")
         sys.stdout.flush()
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """While something is written on stdout.
+
+    Raises:
+        BrokenPipeError: nobody reads any more.
+        PhasetopError: it cannot be written (a full disk).
+    """
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:

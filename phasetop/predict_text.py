@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from phasetop.figures import UNKNOWN, count, memory, size
 from phasetop.peaks import PEAKS
 from phasetop.predict_report import Row, Study
+from phasetop.printed_plot import plot_lines
 
 LABEL: Final = 9
 PLOT_HEIGHT: Final = 17
@@ -110,7 +111,8 @@ def _table(rows: list[Row]) -> Iterator[str]:
 def plot(done: Study, width: int, *, colour: bool) -> list[str]:
     """The roof over FLOPs a byte, log-log, with the model's two phases on it; none where a peak is missing."""
     machine = done.machine
-    if machine.bytes_per_s is None or machine.flops is None or machine.balance is None:
+    bytes_per_s, flops = machine.bytes_per_s, machine.flops
+    if bytes_per_s is None or flops is None or machine.balance is None:
         return []
     phases = [("decode", done.at_peak.step)]
     if done.scenario.prompt:
@@ -118,36 +120,25 @@ def plot(done: Study, width: int, *, colour: bool) -> list[str]:
     points = [(name, work.intensity or 0.0, work.flops_per_s(machine) or 0.0) for name, work in phases]
     low = min(0.5, *(x / 2 for _, x, _ in points if x > 0))
     high = max(4 * machine.balance, *(2 * x for _, x, _ in points))
-    import plotext
 
-    figure = plotext.figure
-    figure.clear()
-    figure.plot_size(max(40, min(width, 100)), PLOT_HEIGHT)
-    if colour:
-        figure.canvas("default")
-    else:
-        figure.theme("colorless")
-    steps = [low * (high / low) ** (i / (_POINTS - 1)) for i in range(_POINTS)]
-    roof = [min(x * machine.bytes_per_s, machine.flops) for x in steps]
-    signal = figure.signal(
-        [math.log10(x) for x in steps], [math.log10(y) for y in roof], marker="braille" if colour else "."
-    )
-    figure.draw(signal.lines())
-    for name, x, y in points:
-        if x <= 0:
-            continue
-        figure.draw(figure.signal([math.log10(x)], [math.log10(y)], marker=name[0]))
-    marks = _decades(low, high)
-    figure.ruler("x").ticks([math.log10(mark) for mark in marks], [_short(mark) for mark in marks])
-    figure.ruler("x").lim(math.log10(low), math.log10(high))
-    levels = _decades(min(roof), max(roof) * 1.001)
-    figure.ruler("y").ticks([math.log10(level) for level in levels], [f"{_tera(level)} T" for level in levels])
-    figure.ruler("y").lim(math.log10(min(roof)), math.log10(max(roof)) + 0.15)
-    figure.title("FLOP/s over FLOP a byte")
-    built = str(figure.build().string(colorless=not colour))
-    figure.clear()
+    def draw(figure: Any) -> None:
+        steps = [low * (high / low) ** (i / (_POINTS - 1)) for i in range(_POINTS)]
+        roof = [min(x * bytes_per_s, flops) for x in steps]
+        marker = "braille" if colour else "."
+        figure.draw(figure.signal([math.log10(x) for x in steps], [math.log10(y) for y in roof], marker=marker).lines())
+        for name, x, y in points:
+            if x > 0:
+                figure.draw(figure.signal([math.log10(x)], [math.log10(y)], marker=name[0]))
+        marks = _decades(low, high)
+        figure.ruler("x").ticks([math.log10(mark) for mark in marks], [_short(mark) for mark in marks])
+        figure.ruler("x").lim(math.log10(low), math.log10(high))
+        levels = _decades(min(roof), max(roof) * 1.001)
+        figure.ruler("y").ticks([math.log10(level) for level in levels], [f"{_tera(level)} T" for level in levels])
+        figure.ruler("y").lim(math.log10(min(roof)), math.log10(max(roof)) + 0.15)
+        figure.title("FLOP/s over FLOP a byte")
+
     legend = " · ".join(f"{name[0]} {name} {_tera(y)} TFLOP/s at {_plain(x)}" for name, x, y in points)
-    return ["", *(line.rstrip() for line in built.splitlines()), f"{'':<{LABEL}}{legend}"]
+    return ["", *plot_lines(draw, width, PLOT_HEIGHT, colour=colour), f"{'':<{LABEL}}{legend}"]
 
 
 def _decades(low: float, high: float) -> list[float]:

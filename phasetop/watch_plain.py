@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Final, Protocol
 
-from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE, PhasetopError
+from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE
 from phasetop.headless import Interrupts, TextOut, error_line, tell_notices
-from phasetop.output import print_json, say, silence_stdout, tell
+from phasetop.output import print_json, say, silence_stdout, tell, writing
 from phasetop.session import Run, Session
 from phasetop.standing import Standing
 
@@ -101,7 +101,7 @@ def follow(source: Source, *, kept_as: str | None, as_json: str | None, show_thi
     teller = Teller(kept_as, as_json=as_json is not None, show_thinking=show_thinking)
     away = False
     try:
-        with Interrupts() as interrupts:
+        with writing(), Interrupts() as interrupts:
             teller.tell(source.session)  # what was read before
             while True:
                 came = source.poll()
@@ -118,9 +118,6 @@ def follow(source: Source, *, kept_as: str | None, as_json: str | None, show_thi
     except BrokenPipeError:
         silence_stdout()
         return EXIT_PIPE
-    except OSError as error:
-        silence_stdout()
-        raise PhasetopError(f"cannot write the output: {(error.strerror or str(error)).lower()}") from None
     if interrupts.status is not None:
         return interrupts.status
     if interrupts.count:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from phasetop.cli.options import CONTEXT, F, display_options, json_option, option
+from phasetop.cli.options import CONTEXT, F, display_options, json_option, option, with_options
 
 
 def bench_options(command: F) -> F:
@@ -51,9 +51,7 @@ def bench_options(command: F) -> F:
         option("--no-plot", "with_plot", flag_value=False, default=True, help="The tables alone."),
         option("--tui", is_flag=True, help="The live view while it runs; the results after it."),
     ]
-    for each in reversed(options):
-        command = each(command)
-    return command
+    return with_options(command, options)
 
 
 EPILOG: Final = """\b

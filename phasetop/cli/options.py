@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isnan
 from typing import Any, Final, TypeVar
 
@@ -56,6 +56,11 @@ def display_options(command: F) -> F:
         option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal (as over SSH)."),
         option("--fps", type=Within(0.5, 60), metavar="N", help="Frames a second (10; 5 over SSH)."),
     ]
+    return with_options(command, options)
+
+
+def with_options(command: F, options: Sequence[Callable[[F], F]]) -> F:
+    """A command with these options, in the order in which help shows them."""
     for each in reversed(options):
         command = each(command)
     return command

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from phasetop.cli.options import CONTEXT, F, display_options, json_option, option
+from phasetop.cli.options import CONTEXT, F, display_options, json_option, option, with_options
 
 
 def run_options(command: F) -> F:
@@ -62,9 +62,7 @@ def run_options(command: F) -> F:
         option("--tui", is_flag=True, help="The live view, even where stdout is no terminal."),
         option("--show-thinking", is_flag=True, help="Thinking on stdout too."),
     ]
-    for each in reversed(options):
-        command = each(command)
-    return command
+    return with_options(command, options)
 
 
 EPILOG: Final = """\b

@@ -78,6 +78,17 @@ def test_a_pull_that_fails_says_why_and_is_offered_again() -> None:
     assert desk.press("y").wire.said == [("pull", "llama3.2:3b")] * 2
 
 
+def stage_of(script: Script) -> Stage:
+    """The app over a session that has come to its end."""
+    stage = Stage.__new__(Stage)
+    stage.clock = [script.t + 2 * MS]
+    stage.source = Growing(script.sorted(), stage.clock)
+    stage.source.poll()
+    stage.wire = Wire(stage.source)
+    stage.app = ViewApp(stage.source, stage.wire, Options(hz=50), Look())
+    return stage
+
+
 def test_a_command_that_is_refused_says_why() -> None:
     desk = desk_of(failed()).press("y")
     tell(desk, ev.Control(t=desk.clock[0], op="get", ok=False, why="nobody answers there"))
@@ -87,13 +98,7 @@ def test_a_command_that_is_refused_says_why() -> None:
 
 def test_esc_ends_the_pull_and_it_is_offered_again() -> None:
     async def scene() -> None:
-        stage = Stage.__new__(Stage)
-        script = failed()
-        stage.clock = [script.t + 2 * MS]
-        stage.source = Growing(script.sorted(), stage.clock)
-        stage.source.poll()
-        stage.wire = Wire(stage.source)
-        stage.app = ViewApp(stage.source, stage.wire, Options(hz=50), Look())
+        stage = stage_of(failed())
         async with stage.app.run_test(size=(120, 36)):
             await until_shown(stage, OFFER)
             await press(stage, "y")
@@ -196,13 +201,7 @@ def test_a_name_is_data() -> None:
 
 def test_in_the_app() -> None:
     async def scene() -> None:
-        stage = Stage.__new__(Stage)
-        script = failed()
-        stage.clock = [script.t + 2 * MS]
-        stage.source = Growing(script.sorted(), stage.clock)
-        stage.source.poll()
-        stage.wire = Wire(stage.source)
-        stage.app = ViewApp(stage.source, stage.wire, Options(hz=50), Look())
+        stage = stage_of(failed())
         async with stage.app.run_test(size=(120, 36)):
             await until_shown(stage, OFFER)
             await until_shown(stage, "y pull   ")

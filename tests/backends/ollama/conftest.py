@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,8 @@ from typing import Any, TypeAlias
 
 import psutil
 import pytest
+
+from tests.conftest import take_free_port
 
 WIRE = Path(__file__).parents[2] / "data" / "wire" / "ollama"
 
@@ -91,19 +92,12 @@ def _captures() -> CapturesFn:
 # -- a real one -------------------------------------------------------------------------------------------------------------
 
 
-def free_port() -> int:
-    """A loopback port that nobody listens on."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
 class RealOllama:
     """A real Ollama with SmolLM2 in it, its own home and models; its runner has one thread."""
 
     def __init__(self, binary: Path, home: Path, model: Path) -> None:
         self.binary, self.home, self.model = binary, home, model
-        self.port = free_port()
+        self.port = take_free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = home / "log"
         self._process: subprocess.Popen[bytes] | None = None
