@@ -5,12 +5,11 @@ The columns of a Session hold each token's own log-probability only; the line it
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from msgspec import Struct
 
 from phasetop import events as ev
-from phasetop.recording import read_line
+from phasetop.faults import FormatError
+from phasetop.reread import Reread
 from phasetop.session import Session
 
 
@@ -43,13 +42,13 @@ def _flat(top: object) -> tuple[Alternative, ...]:
     return tuple(sorted(made, key=lambda each: -each.logp))
 
 
-def read_alternatives(session: Session, path: Path | None, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
+def read_alternatives(session: Session, lines: Reread | None, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
     """The alternatives of token line ``i`` of request ``r``, read again; empty where none were told or no file has them."""
     run = session.runs.get(r)
     where = run.tokens.detail.get(i) if run is not None else None
-    if path is None or where is None:
+    if lines is None or where is None:
         return ()
     try:
-        return alternatives_of(read_line(path, where))
-    except OSError:
+        return alternatives_of(lines.line(where))
+    except (OSError, FormatError):
         return ()

@@ -7,7 +7,6 @@ index is a cache: without it, or where it cannot be written, everything is read.
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +19,7 @@ import phasetop
 from phasetop import codec, places
 from phasetop.catalogue import Entry, read_entry
 from phasetop.faults import FormatError
-from phasetop.unzipped import GZIP_MAGIC, Unzipped
+from phasetop.unzipped import BROKEN, Unzipped, is_zipped
 
 NAME: Final = "sessions.index"
 MOST_BYTES: Final = 1 << 28
@@ -129,9 +128,7 @@ def read_file(path: Path) -> Entry:
         OSError: it cannot be read.
     """
     with path.open("rb") as file:
-        zipped = file.read(2) == GZIP_MAGIC
-        file.seek(0)
-        if not zipped:
+        if not is_zipped(file):
             return read_entry(whole_lines(file))
         return read_entry(whole_lines(Unzipped(file), max(MOST_BYTES, MOST_TIMES * path.stat().st_size)))
 
@@ -143,7 +140,7 @@ def whole_lines(source: IO[bytes] | Unzipped, most_bytes: int | None = None) -> 
         FormatError: there are more than ``most_bytes``.
     """
     tail, size = b"", 0
-    with suppress(EOFError, zlib.error):
+    with suppress(*BROKEN):
         while chunk := source.read(_CHUNK_BYTES):
             size += len(chunk)
             if most_bytes is not None and size > most_bytes:

@@ -13,10 +13,11 @@ from typing import Final
 
 from phasetop.events import Part
 from phasetop.faults import FormatError, PhasetopError
-from phasetop.parts import part_beside, split_stem, stem_of
+from phasetop.parts import number_of, part_beside
 from phasetop.places import find_part
-from phasetop.recording import LineFeed, notice, settle
+from phasetop.recording import BROKEN_PACKING, LineFeed, notice, settle
 from phasetop.session import Session
+from phasetop.unzipped import BROKEN, GZIP_MAGIC, Unzipped
 
 _READ_BYTES: Final = 1 << 20
 MOST_BYTES: Final = 2 << 20
@@ -31,7 +32,7 @@ class Follower:
 
     A watcher (no pipe) whose file was replaced by another starts over: ``session`` is a new object then, from the moment
     on at which the new file has its first line. A session that goes on in a further part is followed there: ``path`` is
-    the file that is read now.
+    the file that is read now. A packed file grows no more: it is read to its end.
 
     Args:
         path: the session file; it may not exist yet. None: the pipe alone.
@@ -48,6 +49,7 @@ class Follower:
         self._pipe = pipe
         self._now = now
         self._fd: int | None = None
+        self._packed: Unzipped | None = None  # what reads it, where it is packed
         self._next: tuple[Path, int] | None = None  # the further part, held open until this one is read
         self._head = b""
         self._file = LineFeed(self.session)
@@ -119,7 +121,8 @@ class Follower:
     def share(self) -> float:
         """The share of the file that was taken, 0 to 1."""
         size = 0 if self._fd is None else os.fstat(self._fd).st_size
-        return min(1.0, self._taken / size) if size else 1.0
+        taken = self._taken if self._packed is None else self._packed.packed_bytes
+        return min(1.0, taken / size) if size else 1.0
 
     @property
     def _taken(self) -> int:
@@ -134,22 +137,26 @@ class Follower:
         lines, room = 0, MOST_BYTES
         self.behind = False
         self._hold_next()
-        if self._pipe is None and self._is_another(self._fd):
+        if self._pipe is None and self._packed is None and self._is_another(self._fd):
             self._start_over()
         while True:
             at = self._taken
-            data = os.pread(self._fd, min(_READ_BYTES, room), at)
+            data = self._read(min(_READ_BYTES, room), at)
             if data:
                 self._remember_head(data, at)
                 lines += self._file.feed(data)
                 self._take_over()
                 room -= len(data)
                 if room <= 0:
-                    self.behind = os.fstat(self._fd).st_size > self._taken
+                    more = self._packed is not None or self.lacks_part is not None
+                    self.behind = more or os.fstat(self._fd).st_size > self._taken
                     return lines
                 continue
             size = os.fstat(self._fd).st_size
-            if size < self._file.offset - self._file.base:
+            if self._packed is not None:
+                if self._goes_on():
+                    continue
+            elif size < self._file.offset - self._file.base:
                 self._start_over()
             elif size < at:  # cut back to its last whole line
                 self._file.forget_tail()
@@ -157,12 +164,31 @@ class Follower:
                 continue
             return lines
 
+    def _read(self, size: int, at: int) -> bytes:
+        """Bytes of the file from ``at`` on, unpacked where it is packed; empty at its end.
+
+        Raises:
+            FormatError: its packing is broken before its first line.
+        """
+        assert self._fd is not None
+        if self._packed is None:
+            data = os.pread(self._fd, size, at)
+            if at or not data.startswith(GZIP_MAGIC):
+                return data
+            self._packed = Unzipped(os.fdopen(self._fd, "rb", buffering=0, closefd=False))
+        try:
+            return self._packed.read(size)
+        except BROKEN:
+            if self._file.session.hello is None:
+                raise FormatError(BROKEN_PACKING) from None
+            return b""
+
     def _hold_next(self) -> None:
         """Open the next part as soon as its name is there: the names of a run that was not kept go when it ends."""
         assert self.path is not None
         if self._next is not None:
             return
-        path = part_beside(self.path, split_stem(stem_of(self.path.name))[1] + 1)
+        path = part_beside(self.path, number_of(self.path) + 1)
         try:
             self._next = (path, os.open(path, _OPEN))
         except OSError:
@@ -188,7 +214,7 @@ class Follower:
             self._next = (found, os.open(found, _OPEN))
         if self._fd is not None:
             os.close(self._fd)
-        (self.path, self._fd), self._next, self._gone_on = self._next, None, part
+        (self.path, self._fd), self._next, self._gone_on, self._packed = self._next, None, part, None
         self._file = LineFeed(self._file.session, after=self._file.offset)
         self._head = b""
         return True

@@ -6,13 +6,13 @@ The copy has no name: it is gone with the process. What of a token the columns d
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import IO, Final
 
 from phasetop import places
 from phasetop.alternatives import Alternative, read_alternatives
 from phasetop.recording import LineFeed, notice
+from phasetop.reread import Reread
 from phasetop.session import Session
 
 HEAD_BYTES: Final = 4096
@@ -26,7 +26,11 @@ class Inflow:
         self._feed = LineFeed(Session())
         self._head = b""
         self._replaced = False
-        self._copy = _unnamed()
+        self._copy: IO[bytes] | None = None
+        try:
+            self._copy = places.unnamed_file()
+        except OSError:
+            pass  # what the columns do not hold is not shown
 
     @property
     def session(self) -> Session:
@@ -93,22 +97,9 @@ class Inflow:
 
     def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
         """What each token of a line could have been, read again."""
-        path = None if self._copy is None else Path(f"/dev/fd/{self._copy.fileno()}")
-        return read_alternatives(self.session, path, r, i)
+        lines = None if self._copy is None else Reread(Path(f"/dev/fd/{self._copy.fileno()}"))
+        return read_alternatives(self.session, lines, r, i)
 
     def copied(self) -> bytes | None:
         """All that came, of all parts; None where there was no place for it."""
         return None if self._copy is None else os.pread(self._copy.fileno(), self._feed.base + self.size, 0)
-
-
-def _unnamed() -> IO[bytes] | None:
-    """A file without a name among phasetop's own (/tmp is often memory beside a model); None where none can be made."""
-    folder: Path | None = places.live_folder()
-    try:
-        places.make_private(places.live_folder())
-    except OSError:
-        folder = None
-    try:
-        return tempfile.TemporaryFile(dir=folder, buffering=0)
-    except OSError:
-        return None

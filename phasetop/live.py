@@ -26,6 +26,7 @@ from phasetop.priority import step_back
 from phasetop.recorded_words import tell_of_recording
 from phasetop.recording import notice, settle, why_it_ended
 from phasetop.remembered import Remembered
+from phasetop.reread import Reread
 from phasetop.session import Session
 from phasetop.standing import Standing
 from phasetop.visible import harmless
@@ -69,7 +70,8 @@ class LiveSource:
 
     def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
         """What each token of a line could have been, read again from the file."""
-        return read_alternatives(self.session, self._lifeline.path, r, i)
+        path = self._lifeline.path
+        return read_alternatives(self.session, None if path is None else Reread(path), r, i)
 
     def now(self) -> int:
         """The time since the anchor, ns, as far as all of it has come."""
@@ -85,7 +87,7 @@ class Recorded:
     def __init__(self, session: Session, path: Path | None = None) -> None:
         self.session = session
         self.live = False
-        self._path = path
+        self._lines = None if path is None else Reread(path)
 
     def poll(self) -> bool:
         """Nothing comes any more."""
@@ -93,7 +95,7 @@ class Recorded:
 
     def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
         """What each token of a line could have been, read again from the file."""
-        return read_alternatives(self.session, self._path, r, i)
+        return read_alternatives(self.session, self._lines, r, i)
 
     def now(self) -> int:
         """The last event's time, ns."""
@@ -106,6 +108,7 @@ class Watched:
     def __init__(self, path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._path = path
         self._clock = clock
+        self._lines = Reread(path)
         self._follower = Follower(path, None, lambda: 0)  # a watcher ends nothing by the clock
         self._present = Present(clock)
         self._timed: Session | None = None  # the session whose writer's clock was looked at
@@ -134,7 +137,7 @@ class Watched:
 
     def alternatives(self, r: int, i: int) -> tuple[tuple[Alternative, ...], ...]:
         """What each token of a line could have been, read again from the file."""
-        return read_alternatives(self.session, self._path, r, i)
+        return read_alternatives(self.session, self._lines, r, i)
 
     @property
     def standing(self) -> Standing | None:

@@ -41,11 +41,20 @@ def part_beside(path: Path, part: int) -> Path:
     return path.with_name(part_name(split_stem(stem_of(path.name))[0], part) + SUFFIX)
 
 
+def number_of(path: Path) -> int:
+    """Which part of its session a file is, by its name."""
+    return split_stem(stem_of(path.name))[1]
+
+
+def beside(path: Path, part: int) -> Path | None:
+    """The file of a part of the session of ``path``, packed or not; None where there is none."""
+    plain = part_beside(path, part)
+    return next((each for each in (plain, Path(f"{plain}{ZIPPED}")) if each.is_file()), None)
+
+
 def next_part(path: Path) -> Path | None:
     """The file of the part after this one; None where there is none."""
-    part = split_stem(stem_of(path.name))[1]
-    plain = part_beside(path, part + 1)
-    return next((each for each in (plain, Path(f"{plain}{ZIPPED}")) if each.is_file()), None)
+    return beside(path, number_of(path) + 1)
 
 
 def last_part(path: Path) -> Path:
@@ -55,16 +64,20 @@ def last_part(path: Path) -> Path:
     return path
 
 
+def files_of(path: Path) -> list[Path]:
+    """The session's files: ``path``, and what lies beside it as that part or a further one; packed or not, in order."""
+    name, first = split_stem(stem_of(path.name))
+    try:
+        there = [each for each in path.parent.iterdir() if each.name.endswith((SUFFIX, SUFFIX + ZIPPED))]
+    except OSError:
+        there = []
+    further = [each for each in there if split_stem(stem_of(each.name))[0] == name and number_of(each) >= first]
+    return sorted({path, *(each for each in further if each.is_file())}, key=lambda each: (number_of(each), each.name))
+
+
 def is_of(target: Path, path: Path) -> bool:
     """Whether ``target`` is a file of the session of ``path``, by whatever name. Raises `OSError`."""
-    if not target.exists():
-        return False
-    here: Path | None = path
-    while here is not None:
-        if target.samefile(here):
-            return True
-        here = next_part(here)
-    return False
+    return target.exists() and any(target.samefile(each) for each in files_of(path))
 
 
 def group(paths: list[Path]) -> list[list[Path]]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from phasetop import parts
 from phasetop.parts import SUFFIX, ZIPPED, part_beside
@@ -54,6 +54,18 @@ def make_private(folder: Path) -> Path:
     """Make a folder that only its owner can read, and the parents that it lacks as usual; it may be there already."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
+
+
+def unnamed_file() -> IO[bytes]:
+    """A file that is gone with the process, among phasetop's own: /tmp is often memory beside a model. Raises `OSError`."""
+    import tempfile
+
+    folder: Path | None = live_folder()
+    try:
+        make_private(live_folder())
+    except OSError:
+        folder = None
+    return tempfile.TemporaryFile(dir=folder, buffering=0)
 
 
 def live_path(session: str) -> Path:
@@ -107,7 +119,7 @@ def live_files() -> list[list[Path]]:
     dated: list[tuple[float, Path]] = []
     try:
         for path in live_folder().iterdir():
-            if path.name.endswith(SUFFIX):
+            if path.name.endswith((SUFFIX, SUFFIX + ZIPPED)):
                 try:
                     state = path.stat()
                 except OSError:  # a link whose file is gone
@@ -195,10 +207,11 @@ def find_part(path: Path, part: Part, session: str | None = None) -> Path | None
     name in the line is the writer's, and is taken for a name alone.
     """
     name = Path(part.file or "").name
-    beside = [part_beside(path, part.part), part_beside(path.resolve(), part.part)]
+    stems = [part_beside(path, part.part), part_beside(path.resolve(), part.part)]
     if name.endswith(SUFFIX):
-        beside += [path.with_name(name), path.resolve().with_name(name), live_folder() / name]
-    found = next((each for each in beside if _kind(each)[0]), None)
+        stems += [path.with_name(name), path.resolve().with_name(name), live_folder() / name]
+    names = (each for stem in stems for each in (stem, Path(f"{stem}{ZIPPED}")))
+    found = next((each for each in names if _kind(each)[0]), None)
     return found or (None if session is None else _kept_part(part.part, session))
 
 
@@ -206,14 +219,22 @@ def _kept_part(part: int, session: str) -> Path | None:
     """The recording's file that is this part of the session with this id."""
     word = f'"session":"{session}"'.encode()
     for path in (path for files in kept_files() for path in files):
-        if path.name.endswith(SUFFIX) and parts.split_stem(parts.stem_of(path.name))[1] == part:
-            try:
-                with path.open("rb") as file:
-                    if word in file.readline(1 << 12):
-                        return path
-            except OSError:
-                continue
+        if parts.number_of(path) == part and word in _begins(path):
+            return path
     return None
+
+
+def _begins(path: Path) -> bytes:
+    """The beginning of a recording's first line, packed or not; empty where there is none."""
+    from phasetop.faults import FormatError
+    from phasetop.unzipped import BROKEN, Unzipped, is_zipped
+
+    try:
+        with path.open("rb") as file:
+            head = Unzipped(file).read(1 << 12) if is_zipped(file) else file.read(1 << 12)
+    except (OSError, FormatError, *BROKEN):
+        return b""
+    return head.partition(b"\n")[0]
 
 
 def kept_name(path: Path) -> str:

@@ -7,8 +7,6 @@ line is dropped when nobody will finish it. Files are untrusted: everything is b
 from __future__ import annotations
 
 import gc
-import os
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,13 +17,14 @@ from phasetop import events as ev
 from phasetop.faults import FormatError
 from phasetop.parts import next_part
 from phasetop.session import Session
-from phasetop.unzipped import GZIP_MAGIC, Unzipped
+from phasetop.unzipped import BROKEN, Unzipped, is_zipped
 
 PART_PREFIX: Final = b'{"k":"part"'
 _CHUNK_BYTES: Final = 1 << 20
 _BAD_LINES: Final = 10_000
 _BAD_BYTES: Final = 1 << 27
 """What is damaged has fewer lines, or bytes, than these that cannot be read, or more that can: all else is no recording."""
+BROKEN_PACKING: Final = "this is no phasetop recording: its compression is broken"
 _NO_SESSION: Final = "this is no phasetop recording: its first line is no session's"
 
 
@@ -63,10 +62,6 @@ class LineFeed:
         self._overlong = False
         self._checked = False  # whether this part's first line was looked at
         self._bad_bytes = 0
-
-    def unplaced(self) -> None:
-        """The places of lines mean nothing: they cannot be read again."""
-        self._placed = False
 
     @property
     def tail_bytes(self) -> int:
@@ -240,7 +235,7 @@ def load(path: Path) -> Session:
             notice(session, "part-missing", f"part {part.part} of this session is not beside it", level="warn")
             break
         try:
-            feed = _load_file(following, LineFeed(session, after=feed.offset))
+            feed = _load_file(following, LineFeed(session, after=feed.offset + feed.tail_bytes))
         except (FormatError, OSError) as error:
             notice(session, "part-missing", f"part {part.part} of this session: {error}", level="warn")
             break
@@ -256,17 +251,13 @@ def load(path: Path) -> Session:
 
 def _load_file(path: Path, feed: LineFeed) -> LineFeed:
     with path.open("rb") as file:
-        zipped = file.read(2) == GZIP_MAGIC
-        file.seek(0)
-        if zipped:
-            feed.unplaced()
+        source = Unzipped(file) if is_zipped(file) else file
         try:
-            source = Unzipped(file) if zipped else file
             while chunk := source.read(_CHUNK_BYTES):
                 feed.feed(chunk)
-        except (EOFError, zlib.error):
+        except BROKEN:
             if feed.session.hello is None:
-                raise FormatError("this is no phasetop recording: its compression is broken") from None
+                raise FormatError(BROKEN_PACKING) from None
     return feed
 
 
@@ -300,27 +291,3 @@ _SETTLED: Final = {
 def notice(session: Session, code: str, text: str, *, level: str = "info", t: int | None = None) -> None:
     """Tell something about the reading itself, as a `notice` of the session."""
     session.apply(ev.Notice(t=session.last_t if t is None else t, code=code, level=level, text=text))
-
-
-def read_line(path: Path, where: tuple[int, int]) -> ev.AnyEvent | None:
-    """One line again by its (offset, length): alternatives of a token that the columns do not hold.
-
-    The offset counts from the beginning of ``path`` on over the parts that follow it.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    offset, size = where
-    here: Path | None = path
-    while here is not None:
-        with here.open("rb", buffering=0) as file:
-            length = os.fstat(file.fileno()).st_size
-            if offset < length:
-                file.seek(offset)
-                try:
-                    return codec.decode(file.read(size))
-                except codec.BadLine:
-                    return None
-        offset -= length
-        here = next_part(here)
-    return None

@@ -15,7 +15,7 @@ from phasetop.catalogue_index import Index
 from phasetop.codec import valid_text
 from phasetop.faults import FormatError
 from phasetop.output import utc
-from phasetop.parts import next_part, split_stem, stem_of
+from phasetop.parts import files_of, split_stem, stem_of
 
 ID_SHOWN = 8
 """So much of a session's id is shown where it has no name."""
@@ -26,7 +26,7 @@ class Listed(Struct, frozen=True):
 
     Attributes:
         name: what it is called: a recording's name, the beginning of an unnamed one's id.
-        files: its parts.
+        files: its parts; one that is there packed and not packed with both.
         row: what they tell.
         bytes: their size.
         live: it is being written.
@@ -96,15 +96,13 @@ def sessions(index: Index) -> tuple[list[Listed], list[Unreadable]]:
 
 
 def listed(path: Path, index: Index) -> Listed:
-    """The session of one file and the parts that follow it, wherever it lies.
+    """The session of one file and of the further parts beside it, wherever it lies.
 
     Raises:
         FormatError: it is no session's.
         OSError: it cannot be read.
     """
-    files = [path]
-    while (following := next_part(files[-1])) is not None:
-        files.append(following)
+    files = files_of(path)
     bad: list[Unreadable] = []
     one = _listed(files, index, bad, back=None)
     if one is None:
@@ -133,9 +131,10 @@ def _listed(files: Sequence[Path], index: Index, bad: list[Unreadable], *, back:
         if entries and entry.session != entries[0].session:
             bad.append(Unreadable(path, "another session, under a name that a part of this one has"))
             continue
-        entries.append(entry)
         used.append(path)
         size_bytes += state.st_size
+        if not entries or entry.part != entries[-1].part:  # else it is the same part once more, packed
+            entries.append(entry)
     if not entries:
         return None
     kept = used[0].parent != places.live_folder()
@@ -145,7 +144,7 @@ def _listed(files: Sequence[Path], index: Index, bad: list[Unreadable], *, back:
         files=tuple(used),
         row=row_of(entries),
         bytes=size_bytes,
-        live=places.is_live(used[-1]),
+        live=any(map(places.is_live, used[-2:])),  # the last may be there packed, too
         kept=kept,
         back=back,
     )

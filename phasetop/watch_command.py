@@ -24,10 +24,10 @@ from phasetop.visible import harmless
 if TYPE_CHECKING:
     from phasetop.afar import FarSession
     from phasetop.link import Connection
-    from phasetop.live import Recorded, Watched
+    from phasetop.live import Watched
     from phasetop.piped import Piped
 
-    Source = FarSession | Piped | Watched | Recorded
+    Source = FarSession | Piped | Watched
 
 LOOK_S: Final = 0.3
 FAR_LOOK_S: Final = 2.0
@@ -75,15 +75,9 @@ def watch(name: str | None, wanted: Wanted) -> int:
         return _watch_far(*there, wanted, view=view)
     priority.step_back(priority.STARTING)  # the run that is watched has this machine's CPU, perhaps
     path = _find(name) if name is not None else _find_here(wanted, view=view)
-    from phasetop.live import Recorded, Watched
+    from phasetop.live import Watched
 
-    source: Source
-    if path.name.endswith(".gz"):
-        from phasetop.opening import open_recording
-
-        source = Recorded(open_recording(str(path))[0], path)
-    else:
-        source = Watched(path)
+    source = Watched(path)
     title = path.stem[:8] if path.parent == places.live_folder() else path.name
     return _show(source, title, wanted, view=view, kept=_kept(path), here=places.is_live(last_part(path)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from itertools import dropwhile, islice
 from pathlib import Path
@@ -20,7 +19,7 @@ from phasetop.recording import PART_PREFIX
 from phasetop.report import request_object
 from phasetop.session import Session
 from phasetop.sessions_list import listed
-from phasetop.unzipped import GZIP_MAGIC, Unzipped
+from phasetop.unzipped import BROKEN, Unzipped, is_zipped
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -74,13 +73,11 @@ def _is_part(path: Path, session: Session) -> bool:
 
 def _lines_of(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        zipped = file.read(2) == GZIP_MAGIC
-        file.seek(0)
-        source = Unzipped(file) if zipped else file
+        source = Unzipped(file) if is_zipped(file) else file
         tail = b""
         try:
             while chunk := source.read(_CHUNK_BYTES):
                 *whole, tail = (tail + chunk).split(b"\n")
                 yield from (line for line in whole if line.strip())
-        except (EOFError, OSError, zlib.error):
+        except (OSError, *BROKEN):
             return  # a torn end: what was whole has been written

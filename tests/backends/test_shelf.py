@@ -26,6 +26,7 @@ from phasetop.lifeline import Lifeline, Start, Target
 from phasetop.metrics import measure
 from phasetop.parts import part_beside
 from phasetop.recording import load, why_it_ended
+from phasetop.reread import Reread
 from phasetop.session import Session
 from phasetop.sessions_list import listed
 
@@ -125,7 +126,7 @@ def test_the_parts_together_are_the_session_and_each_replays_on_its_own(
     assert seen == list(range(9))  # cut between requests: none stands in two
     one = listed(path, Index())
     assert (one.row.requests, one.row.complete, one.row.models) == (9, True, ("m",))
-    assert read_alternatives(joined, path, 8, 11)[0][1].text == " 8"
+    assert read_alternatives(joined, Reread(path), 8, 11)[0][1].text == " 8"
 
 
 def test_by_time_a_part_ends_when_nothing_is_under_way(

@@ -11,6 +11,7 @@ from phasetop import codec
 from phasetop import events as ev
 from phasetop.alternatives import Alternative, alternatives_of, read_alternatives
 from phasetop.recording import load
+from phasetop.reread import Reread
 
 
 @pytest.mark.parametrize(
@@ -43,9 +44,9 @@ def test_they_are_read_again_from_the_file(tmp_path: Path) -> None:
     lines = [ev.Tok(t=i, r=0, x=f"w{i}", p=-0.5, top=[f"w{i}", -0.5, "other", -1.0 - i]) for i in range(1, 4)]
     path.write_bytes(codec.encode_all([hello, *lines]))
     session = load(path)
-    assert read_alternatives(session, path, 0, 1) == ((Alternative("w2", -0.5), Alternative("other", -3.0)),)
-    assert read_alternatives(session, path, 0, 9) == ()
-    assert read_alternatives(session, path, 7, 0) == ()
+    assert read_alternatives(session, Reread(path), 0, 1) == ((Alternative("w2", -0.5), Alternative("other", -3.0)),)
+    assert read_alternatives(session, Reread(path), 0, 9) == ()
+    assert read_alternatives(session, Reread(path), 7, 0) == ()
     assert read_alternatives(session, None, 0, 1) == ()
     os.remove(path)
-    assert read_alternatives(session, path, 0, 1) == ()
+    assert read_alternatives(session, Reread(path), 0, 1) == ()

@@ -17,7 +17,8 @@ from phasetop import codec
 from phasetop import events as ev
 from phasetop.faults import FormatError, PhasetopError
 from phasetop.follow import Follower
-from phasetop.recording import LineFeed, load, read_line, settle
+from phasetop.recording import LineFeed, load, settle
+from phasetop.reread import Reread
 from phasetop.session import Session
 from phasetop.unzipped import Unzipped
 
@@ -221,7 +222,7 @@ def test_a_lines_place_reads_it_again(tmp_path: Path) -> None:
     tokens = load(path).runs[0].tokens
     where = tokens.detail.get(1)
     assert where is not None
-    again = read_line(path, where)
+    again = Reread(path).line(where)
     assert isinstance(again, ev.Tok)
     assert again.top == ["é", -0.5, "e", -1.5]
     assert tokens.detail.get(0) is None
