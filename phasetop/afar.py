@@ -163,7 +163,7 @@ class FarSession:
     def _goes_on(self) -> bool:
         """Whether all of this file came and the session goes on in another: that is asked for over a new connection."""
         part = self.session.goes_on
-        if part is None or part is self._gone_on or self._inflow.size > self._inflow.whole:
+        if part is None or part.part <= self._inflow.part or self._inflow.size > self._inflow.whole:
             return False
         folder, slash, name = self._names[0].rpartition(b"/")
         stem = split_stem(stem_of(os.fsdecode(name)))[0]

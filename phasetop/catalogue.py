@@ -16,7 +16,7 @@ from msgspec import Struct
 from phasetop import codec
 from phasetop import events as ev
 from phasetop.faults import FormatError
-from phasetop.recording import check_hello
+from phasetop.recording import HELLO_PREFIX, PART_PREFIX, Joint, check_hello, joint
 
 TAIL_BYTES: Final = 1 << 16
 """The newest stamp stands within so much of the end."""
@@ -104,13 +104,13 @@ def read_entry(blocks: Iterable[bytes]) -> Entry:
     begin = next(rest, b"")
     first = begin[: begin.find(b"\n") + 1]
     hello = _hello(first)
-    seek = _lines if first.startswith(b'{"k":"hello"') else _decoded
+    seek = _lines if first.startswith(HELLO_PREFIX) else _decoded
     requests: dict[int, int | None] = {}
     names: dict[int, str] = {}
     carried: set[int] = set()
     goes_on = False
     tail = b""
-    for block in chain((begin,), rest):
+    for block in _of_session(chain((begin,), rest), hello):
         tail = block if len(block) >= TAIL_BYTES else tail[-TAIL_BYTES:] + block
         for kind, line in seek(block):
             try:
@@ -152,9 +152,45 @@ def _hello(line: bytes) -> ev.Hello:
         hello = None
     if hello is None:
         raise FormatError("this is no phasetop recording: its first line is no session's")
-    check_hello(hello)
-    assert isinstance(hello, ev.Hello)
-    return hello
+    return check_hello(hello)
+
+
+def _of_session(blocks: Iterable[bytes], known: ev.Hello) -> Iterator[bytes]:
+    """The blocks without what `phasetop.recording` leaves out: heads of further parts in the same file, other sessions."""
+    part, in_head, begun = max(1, known.part), False, False
+    for block in blocks:
+        at = 0
+        while at < len(block):
+            if in_head:
+                end = _line_with(PART_PREFIX, block, at)
+                in_head = end < 0
+                at = len(block) if in_head else block.find(b"\n", end) + 1
+                continue
+            met = _line_with(HELLO_PREFIX, block, at if begun else 1)
+            begun = True
+            joined: Joint = "again"
+            while met >= 0 and joined == "again":
+                end = block.find(b"\n", met) + 1
+                try:
+                    hello = codec.decode_lean(block[met:end])
+                    joined = joint(known, part, hello) if isinstance(hello, ev.Hello) else "again"
+                except codec.BadLine:
+                    pass
+                met = met if joined != "again" else _line_with(HELLO_PREFIX, block, end)
+            yield block[at : met if met >= 0 else len(block)]
+            if met < 0:
+                break
+            if joined != "next":
+                return
+            part, in_head, at = part + 1, True, met
+
+
+def _line_with(prefix: bytes, block: bytes, start: int) -> int:
+    """Where the next line that begins so stands; -1 where there is none."""
+    if block.startswith(prefix, start) and (not start or block[start - 1] == 0x0A):
+        return start
+    found = block.find(b"\n" + prefix, max(0, start - 1))
+    return found + 1 if found >= 0 else -1
 
 
 def _lines(block: bytes) -> Iterator[tuple[str, bytes]]:

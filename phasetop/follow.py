@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from phasetop.events import Part
 from phasetop.faults import FormatError, PhasetopError
 from phasetop.parts import number_of, part_beside
 from phasetop.places import find_part
@@ -56,7 +55,6 @@ class Follower:
         self._piped = LineFeed(self.session, placed=False)
         self._pipe_open = pipe is not None
         self._held = b""  # what came through the pipe while the file was still read
-        self._gone_on: Part | None = None
         self._replaced = False
         self.behind = False
         self.ended = False
@@ -198,12 +196,12 @@ class Follower:
     def lacks_part(self) -> int | None:
         """The part in which the session goes on and which is not there; None where nothing lacks."""
         part = self._file.session.goes_on
-        return None if part is None or part is self._gone_on else part.part
+        return None if part is None or part.part <= self._file.part else part.part
 
     def _goes_on(self) -> bool:
         """Whether all of this file was read and the session goes on in another, which is followed then."""
         part = self._file.session.goes_on
-        if part is None or part is self._gone_on or self._file.tail_bytes:
+        if part is None or part.part <= self._file.part or self._file.tail_bytes:
             return False
         assert self.path is not None
         if self._next is None:
@@ -214,7 +212,7 @@ class Follower:
             self._next = (found, os.open(found, _OPEN))
         if self._fd is not None:
             os.close(self._fd)
-        (self.path, self._fd), self._next, self._gone_on, self._packed = self._next, None, part, None
+        (self.path, self._fd), self._next, self._packed = self._next, None, None
         self._file = LineFeed(self._file.session, after=self._file.offset)
         self._head = b""
         return True

@@ -43,6 +43,11 @@ class Inflow:
         return self._feed.offset - self._feed.base
 
     @property
+    def part(self) -> int:
+        """The part of the session that comes."""
+        return self._feed.part
+
+    @property
     def size(self) -> int:
         """All bytes of the file that comes, those of a line without an end too."""
         return self.whole + self._feed.tail_bytes

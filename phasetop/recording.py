@@ -10,16 +10,18 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from phasetop import codec
 from phasetop import events as ev
 from phasetop.faults import FormatError
-from phasetop.parts import next_part
+from phasetop.parts import beside
 from phasetop.session import Session
 from phasetop.unzipped import BROKEN, Unzipped, is_zipped
 
+HELLO_PREFIX: Final = b'{"k":"hello"'
 PART_PREFIX: Final = b'{"k":"part"'
+"""How lines begin where a writer of ours wrote them."""
 _CHUNK_BYTES: Final = 1 << 20
 _BAD_LINES: Final = 10_000
 _BAD_BYTES: Final = 1 << 27
@@ -60,8 +62,16 @@ class LineFeed:
         self._tail = bytearray()
         self._placed = placed
         self._overlong = False
-        self._checked = False  # whether this part's first line was looked at
+        going_on = session.goes_on if after else None
+        self._part = 0 if going_on is None else going_on.part
+        self._checked = False  # whether the first line of a further part was looked at
+        self._over = False  # what follows is none of this session's
         self._bad_bytes = 0
+
+    @property
+    def part(self) -> int:
+        """The part of the session that is read; 0 before the first line of the first."""
+        return self._part
 
     @property
     def tail_bytes(self) -> int:
@@ -78,6 +88,9 @@ class LineFeed:
         Raises:
             FormatError: the first line says a newer format, or is no session's; or most of it is no session's.
         """
+        if self._over:
+            self.offset += len(data)
+            return 0
         end = data.rfind(b"\n") + 1
         whole = data[:end]
         if self._tail and end:
@@ -125,6 +138,9 @@ class LineFeed:
             if self._in_head:
                 self._pass_over(line)
                 continue
+            if self._over:
+                self.offset += len(line)
+                continue
             if self._overlong or not line.startswith(codec.TOKEN_PREFIX) or (tok := decode(line)) is None:
                 self._flush(toks, places)
                 self._take(line)
@@ -145,7 +161,6 @@ class LineFeed:
         """
         if not self._checked:
             self._check_part(line)
-            self._checked = True
         self.offset += len(line)
         self._overlong = False
         if line.startswith(PART_PREFIX):
@@ -159,6 +174,9 @@ class LineFeed:
         known = self.session.hello
         if not isinstance(hello, ev.Hello) or known is None or hello.session != known.session:
             raise FormatError("the next part of this session is another session's file")
+        if self._part and hello.part != self._part:
+            raise FormatError(f"part {hello.part} stands in its place")
+        self._checked = True
 
     def _flush(self, toks: list[ev.Tok], places: list[tuple[int, int] | None]) -> None:
         if toks:
@@ -186,13 +204,46 @@ class LineFeed:
         if event is None:
             return
         if session.hello is None:
-            check_hello(event)
-        elif isinstance(event, ev.Hello) and event.part > 1 and event.session == session.hello.session:
-            self._in_head = self._checked = (
-                True  # the next part, right behind the one before: parts put together, or through one pipe
-            )
-            return
+            self._part = max(1, check_hello(event).part)
+        elif isinstance(event, ev.Hello):
+            self._meet(event, session.hello)
+            if self._in_head or self._over:
+                return
         session.apply(event, (where, size) if self._placed else None)
+
+    def _meet(self, hello: ev.Hello, known: ev.Hello) -> None:
+        """A first line in the middle, where files were put together: only those of the next part are of this session."""
+        match joint(known, self._part, hello):
+            case "next":
+                self._in_head = self._checked = True
+                self._part = hello.part
+            case "gap":
+                missing = f"part {self._part + 1} of this session is not in the file: what follows it is left out"
+                self._end_with("part-missing", missing)
+            case "other":
+                self._end_with("another-session", "another session begins in the same file: what follows is left out")
+
+    def _end_with(self, code: str, why: str) -> None:
+        self._over = True
+        notice(self.session, code, why, level="warn")
+
+
+Joint: TypeAlias = Literal["next", "again", "gap", "other"]
+
+
+def joint(known: ev.Hello, part: int, hello: ev.Hello) -> Joint:
+    """What begins with a first line in the middle of a file: files may have been put together in one.
+
+    Args:
+        known: the session's own first line.
+        part: of the session, that comes before it.
+        hello: the line.
+    """
+    if hello.session != known.session or hello.part < part:
+        return "other"
+    if hello.part == part:
+        return "again" if hello.t > known.t else "other"  # said again, as it may be; else a copy of the same lines
+    return "next" if hello.part == part + 1 else "gap"
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
@@ -203,8 +254,8 @@ def _lines(data: bytes) -> Iterator[bytes]:
         start = end + 1
 
 
-def check_hello(event: ev.AnyEvent) -> None:
-    """Refuse what is no session of a format that this version reads.
+def check_hello(event: ev.AnyEvent) -> ev.Hello:
+    """Refuse what is no session of a format that this version reads; returns it.
 
     Raises:
         FormatError: it says which format, and who wrote it.
@@ -213,6 +264,7 @@ def check_hello(event: ev.AnyEvent) -> None:
         raise FormatError(_NO_SESSION)
     if event.format > ev.FORMAT:
         raise FormatError(f"written by {event.by[:60]}, format {event.format}; this one reads {ev.FORMAT}")
+    return event
 
 
 def load(path: Path) -> Session:
@@ -229,8 +281,8 @@ def load(path: Path) -> Session:
     if session.hello is None:
         raise FormatError("this is no phasetop recording: it has no whole line")
     here = path
-    while (part := session.goes_on) is not None and session.bye is None:
-        following = next_part(here)
+    while (part := session.goes_on) is not None and part.part > feed.part and session.bye is None:
+        following = beside(here, part.part)
         if following is None:
             notice(session, "part-missing", f"part {part.part} of this session is not beside it", level="warn")
             break
@@ -238,8 +290,6 @@ def load(path: Path) -> Session:
             feed = _load_file(following, LineFeed(session, after=feed.offset + feed.tail_bytes))
         except (FormatError, OSError) as error:
             notice(session, "part-missing", f"part {part.part} of this session: {error}", level="warn")
-            break
-        if session.goes_on is part:
             break
         here = following
     if feed.tail_bytes:

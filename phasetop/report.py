@@ -36,7 +36,7 @@ NULL_BY_NATURE: Final = frozenset(
 WHOLE_SESSION: Final = frozenset(
     (
         *("not-recorded", "bad-lines", "torn-tail", "stamps-read", "no-props", "key-needed", "replaced", "part-missing"),
-        *("collector-died", "server-lost", "over-ssh", "far-gpu"),
+        *("another-session", "collector-died", "server-lost", "over-ssh", "far-gpu"),
     )
 )
 """Notices of no request that concern each of them, whenever they came."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +13,9 @@ from phasetop import events as ev
 from phasetop.catalogue_index import Index
 from phasetop.export import Exported
 from phasetop.output import to_json
-from phasetop.parts import next_part
-from phasetop.recording import PART_PREFIX
+from phasetop.parts import beside
+from phasetop.recording import HELLO_PREFIX, PART_PREFIX, joint
 from phasetop.report import request_object
-from phasetop.session import Session
 from phasetop.sessions_list import listed
 from phasetop.unzipped import BROKEN, Unzipped, is_zipped
 
@@ -48,27 +46,39 @@ def _session(exported: Exported) -> dict[str, Any]:
 
 
 def _lines(exported: Exported) -> Iterator[bytes]:
-    """The recording's whole lines, without their ends; of further parts those behind their heads.
+    """The lines that are the session's, without their ends: of further parts those behind their heads.
 
-    A file that only has the name of a further part, of another session, is none: `phasetop.recording.load` left it out.
+    What `phasetop.recording` takes for none of it is left out here, too.
     """
-    here = exported.path
-    yield from _lines_of(here)
-    while (following := next_part(here)) is not None and _is_part(following, exported.session):
-        here = following
-        yield from islice(dropwhile(lambda line: not line.startswith(PART_PREFIX), _lines_of(here)), 1, None)
+    known, newest = exported.session.hello, exported.session.goes_on
+    if known is None:
+        return
+    part, in_head, met = max(1, known.part), False, "first"
+    here: Path | None = exported.path
+    while here is not None:
+        for line in _lines_of(here):
+            if met == "further" or (met != "first" and line.startswith(HELLO_PREFIX)):
+                hello = _hello(line)
+                joined = joint(known, part, hello) if hello is not None else "other"
+                if joined != "next" and not (joined == "again" and met == "within"):
+                    return
+                if joined == "next":
+                    part, in_head = part + 1, True
+            met = "within"
+            if not in_head:
+                yield line
+            elif line.startswith(PART_PREFIX):
+                in_head = False
+        met = "further"
+        here = beside(here, part + 1) if newest is not None and newest.part > part else None
 
 
-def _is_part(path: Path, session: Session) -> bool:
-    """Whether a file's first line is of this session, and of a part that the lines before lead to."""
+def _hello(line: bytes) -> ev.Hello | None:
     try:
-        hello = codec.decode_lean(next(_lines_of(path), b""))
-    except (codec.BadLine, OSError):
-        return False
-    known, newest = session.hello, session.goes_on
-    if not isinstance(hello, ev.Hello) or known is None or newest is None:
-        return False
-    return hello.session == known.session and hello.part <= newest.part
+        event = codec.decode_lean(line)
+    except codec.BadLine:
+        return None
+    return event if isinstance(event, ev.Hello) else None
 
 
 def _lines_of(path: Path) -> Iterator[bytes]:

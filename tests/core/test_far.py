@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from phasetop import codec, far
 from phasetop import events as ev
@@ -375,7 +376,7 @@ def test_a_goodbye_ends_the_link() -> None:
 
 def test_a_session_that_goes_on_in_a_further_part_is_followed_there() -> None:
     goes_on = ev.Part(t=20, part=2, file="x.part2.phasetop")
-    head = [HELLO, *LINES[1:4], ev.Part(t=21, part=2)]  # a part's head says again what runs
+    head = [replace(HELLO, part=2), *LINES[1:4], ev.Part(t=21, part=2)]  # a part's head says again what runs
     more = [ev.Tok(t=30, r=0, x="!"), ev.Bye(t=31, reason="done", lines=4)]
     world = World(codec.encode_all([*LINES, goes_on]), pieces=[60, 0])
     world.freed = True
