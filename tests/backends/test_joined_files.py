@@ -146,7 +146,7 @@ def test_a_first_line_may_be_said_again(files: Files, tmp_path: Path) -> None:
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(names=st.lists(st.sampled_from(["1", "2", "3", "b"]), min_size=1, max_size=5), cut=st.integers(0, 400))
+@given(names=st.lists(st.sampled_from(["1", "2", "3", "b"]), min_size=1, max_size=5), cut=st.integers(0, 250))
 def test_all_that_read_such_files_agree(files: Files, tmp_path: Path, names: list[str], cut: int) -> None:
     data = b"".join(files[name] for name in names)
     path = tmp_path / "any.phasetop"
