@@ -96,6 +96,7 @@ class Collector:
             "cancel": self._cancel,
             "set": self._set,
             "mark": self._mark,
+            "bench": self._bench,
             "discover": self._discover,
             "get": self._get,
             "launch": self._launch,
@@ -179,6 +180,12 @@ class Collector:
         label = command.get("label")
         recorder.emit(ev.Mark(t=recorder.now(), at=max(0, int(command["at"])), label=None if label is None else str(label)))
         self.answer("mark", command.get("id"))
+
+    def _bench(self, command: Command) -> None:
+        """What a bench is about, or how it ended: it stands in its recording, which is all that the table is made of."""
+        told = {name: command[name] for name in ("plan", "swept", "rounds", "took_ns", "stopped") if name in command}
+        self._recorder.emit(ev.Bench(t=self._recorder.now(), **told))
+        self.answer("bench", command.get("id"))
 
     def _discover(self, command: Command) -> None:
         def look() -> None:

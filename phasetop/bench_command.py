@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,14 +12,15 @@ from msgspec.structs import replace
 from phasetop import places
 from phasetop.bench_lane import Lane
 from phasetop.bench_plan import BenchPlan, read_plan
+from phasetop.bench_print import check_formats, print_found
 from phasetop.bench_runner import Bench
-from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE, EXIT_USAGE, PhasetopError, UsageError
-from phasetop.headless import USAGE_CODES, Interrupts
+from phasetop.bench_seen import Outcome, Seen, outcome_of, seen_in
+from phasetop.faults import EXIT_INTERRUPTED, PhasetopError, UsageError
+from phasetop.headless import Interrupts
 from phasetop.lifeline import Lifeline, Start, Target
-from phasetop.output import print_utf8, say, silence_stdout, to_json
+from phasetop.output import say
 from phasetop.plan import ENGINE_SETTINGS, Plan, plan
 from phasetop.progress_line import ProgressLine
-from phasetop.visible import harmless
 
 POLL_S: Final = 0.03
 SWEEP_HZ: Final = 1.0
@@ -33,7 +32,6 @@ _SMALL_TRAINED: Final = 8192
 _BATCH: Final = 512
 """llama.cpp's own ubatch. A run of the embedded engine takes what a test at its start found, which other load disturbs."""
 _BAR: Final = 16
-_FORMATS: Final = ("as_json", "as_csv", "as_md", "as_benchstat")
 
 
 class _NoWords:
@@ -56,8 +54,7 @@ def bench(model: str | None, given: Mapping[str, Any]) -> int:
         PhasetopError: nothing can be started.
     """
     wanted = read_plan(given)
-    if sum(given.get(name) not in (None, False) for name in _FORMATS) > 1:
-        raise UsageError("--json, --csv, --md and --benchstat exclude each other")
+    check_formats(given)
     if given.get("no_record") and given.get("record") is not None:
         raise UsageError("--record and --no-record exclude each other")
     base = plan(model, {**given, "tui": False}, _NoWords())
@@ -148,7 +145,19 @@ def _run(
         finally:
             for lane in lanes:
                 lane.lifeline.close()
-    return _print(work, kept, given, status)
+    sessions = [lane.session for lane in lanes]
+    told = all(session.bench.at() is not None for session in sessions)  # not where a collector died at once
+    outcome = outcome_of(sessions) if told else Outcome(work.rounds, work.took_s, work.stopped)
+    return print_found([_seen(lane) for lane in lanes], outcome, kept, given, status)
+
+
+def _seen(lane: Lane) -> Seen:
+    """What its session tells, as a recording of it would; and of what never became a request."""
+    seen = seen_in(lane.session) or Seen(lane.session, lane.plan, lane.swept)
+    for failure in lane.failures:
+        if failure.end is None:
+            seen.take(failure)
+    return seen
 
 
 def _wait_ready(lane: Lane, interrupts: Interrupts) -> int | None:
@@ -222,87 +231,3 @@ def _keep(lane: Lane, name: str | None) -> str | None:
         say(str(error))
         return None
     return lane.lifeline.kept_as
-
-
-def _print(work: Bench, kept: Sequence[str], given: Mapping[str, Any], status: int | None) -> int:
-    failed = _failure(work)
-    if failed is not None:
-        code, text = failed
-        say(text)
-        if code == EXIT_USAGE or given.get("as_json") is None:
-            return status if status is not None else code
-    elif not any(lane.samples for lane in work.lanes) and given.get("as_json") is None:
-        say("interrupted before anything was measured")
-        return status if status is not None else EXIT_INTERRUPTED
-    from phasetop.bench_notices import notices_of
-    from phasetop.bench_points import points_of
-    from phasetop.bench_report import bench_object
-
-    points = points_of(work.lanes, work.plan.cells)
-    notices = notices_of(work.lanes, points, work.plan, work.stopped)
-    told = bench_object(work, points, notices, kept)
-    try:
-        for text in _texts(work, told, points, notices, kept, given):
-            print_utf8(text)
-    except BrokenPipeError:
-        silence_stdout()
-        return EXIT_PIPE
-    if given.get("as_json") is None and any(given.get(name) for name in _FORMATS):
-        for notice in notices:
-            say(notice.text)
-    if status is not None:
-        return status
-    return EXIT_OK if all(point.runs or point.cell in _unfit(work) for point in points) and failed is None else EXIT_FAILED
-
-
-def _unfit(work: Bench) -> set[Any]:
-    """Cells that no lane could take, as was said; a failure they are not."""
-    struck = {failure.cell for lane in work.lanes for failure in lane.failures}
-    return {cell for lane in work.lanes for cell in work.plan.cells if lane.why_not(cell) is not None} - struck
-
-
-def _failure(work: Bench) -> tuple[int, str] | None:
-    """(exit status, why) where nothing at all was measured, and nobody stopped it."""
-    if any(lane.samples for lane in work.lanes):
-        return None
-    if work.stopped == "interrupted":
-        return None
-    for lane in work.lanes:
-        for failure in reversed(lane.failures):
-            code = failure.end.error.code if failure.end is not None and failure.end.error is not None else None
-            return EXIT_USAGE if code in USAGE_CODES else EXIT_FAILED, failure.text
-    unfit = next((why for lane in work.lanes for cell in work.plan.cells if (why := lane.why_not(cell))), None)
-    if unfit is not None:
-        return EXIT_FAILED, f"nothing can be measured: {unfit}"
-    return EXIT_FAILED, "nothing was measured in the time that was given"
-
-
-def _texts(
-    work: Bench,
-    told: dict[str, Any],
-    points: Sequence[Any],
-    notices: Sequence[Any],
-    kept: Sequence[str],
-    given: Mapping[str, Any],
-) -> Iterator[str]:
-    if given.get("as_json") is not None:
-        yield to_json(told, compact=given["as_json"] == "compact")
-        return
-    if given.get("as_csv") or given.get("as_md") or given.get("as_benchstat"):
-        from phasetop.bench_formats import benchstat_lines, csv_text, md_lines
-
-        if given.get("as_csv"):
-            yield csv_text(told, points)
-        else:
-            yield from (md_lines if given.get("as_md") else benchstat_lines)(told, points)
-        return
-    from phasetop.bench_text import plots, text_lines
-
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size((80, 24)).columns
-    for line in text_lines(told, points, work.plan, notices, work.stopped, width=width if terminal else None):
-        yield harmless(line, newlines=False)
-    if kept:
-        yield harmless(f"{'kept':<9}as {', '.join(kept)}", newlines=False)
-    if given.get("with_plot", True):
-        yield from plots(points, width, fine=terminal)

@@ -28,7 +28,7 @@ def csv_text(told: Mapping[str, Any], points: Sequence[Point]) -> str:
     """A row a point: what was measured, then each figure's mean, standard deviation and 95 % interval."""
     swept = list(dict.fromkeys(name for point in points for name in point.swept))
     names = ["model", "server", *swept, "prompt_words", "prompt_tokens", "output_tokens", "depth", "parallel", "cached"]
-    names += ["runs", "failed"]
+    names += ["runs", "failed", "unfinished"]
     for name, _ in _FIGURES:
         names += [name, f"{name}_sd", f"{name}_ci95_low", f"{name}_ci95_high"]
     names += ["mbu_percent", "mfu_percent", "predicted_decode_tok_per_s", "predicted_prefill_s"]
@@ -38,7 +38,8 @@ def csv_text(told: Mapping[str, Any], points: Sequence[Point]) -> str:
 def _csv_row(told: Mapping[str, Any], point: Point, swept: Sequence[str]) -> list[Any]:
     cell = point.cell
     row = [told["model"].get("name"), told["server"].get("kind"), *(point.swept.get(name) for name in swept)]
-    row += [cell.words, point.prompt, point.output, cell.depth, cell.parallel, point.cached, point.runs, point.failed]
+    row += [cell.words, point.prompt, point.output, cell.depth, cell.parallel, point.cached]
+    row += [point.runs, point.failed, point.unfinished]
     for _, read in _FIGURES:
         figure = read(point)
         low, high = figure.ci95 or (None, None)

@@ -7,19 +7,12 @@ from typing import Any, Final
 
 from phasetop.bench_plan import CACHED_NEW, BenchPlan, Cell
 from phasetop.bench_prompts import Prompts
-from phasetop.bench_samples import Failure, Sample
-from phasetop.bench_stats import Figure
+from phasetop.bench_seen import BARE, EXACT, Seen, plan_told
 from phasetop.lifeline import Lifeline
 from phasetop.session import Session
 
-EXACT: Final = ("llamacpp", "embedded")
-"""Servers that go on past the end token, and whose cache can be told off."""
-BARE: Final = (*EXACT, "ollama")
-"""Servers that take a prompt as it is."""
 OLLAMA_CONTEXT: Final = 4096
 """What Ollama's context is at least, by default; a longer prompt it cuts without a word."""
-STRIKES: Final = 2
-"""A cell that failed so often, and never did well, is left out."""
 _APART: Final = 0.05
 """Prompts whose words differ by a smaller share tell nothing of how tokens grow with them."""
 _LEAST_SLOPE: Final = 0.8
@@ -29,8 +22,8 @@ _TEMPERATURE: Final = 0.8
 _TOP_K: Final = 40
 
 
-class Lane:
-    """An engine under test.
+class Lane(Seen):
+    """An engine under test, and what is made for it.
 
     Args:
         lifeline: its collector.
@@ -40,61 +33,30 @@ class Lane:
 
     """
 
-    def __init__(self, lifeline: Lifeline, plan: BenchPlan, settings: Mapping[str, Any], swept: Mapping[str, Any]) -> None:
+    def __init__(
+        self, lifeline: Lifeline, plan: BenchPlan, settings: Mapping[str, Any], swept: Mapping[str, int | str]
+    ) -> None:
+        super().__init__(lifeline.follower.session, plan, dict(swept))
         self.lifeline = lifeline
-        self.swept = dict(swept)
         self.prompts = Prompts(plan.seed)
-        self.samples: dict[Cell, list[Sample]] = {}
-        self.failures: list[Failure] = []
-        self.left_out: dict[Cell, str] = {}
         self.counts: bool | None = None  # the server counts prompts; None: not tried yet
-        self._came: list[tuple[int, int]] = []  # (words, tokens) of prompts, as the server counted them
         self.filled: tuple[Cell, tuple[str, ...]] | None = None  # what the cache was filled with last
-        self._plan = plan
+        self.asks = 0  # how often requests were sent, each time one or several at once
+        self._came: list[tuple[int, int]] = []  # (words, tokens) of prompts, as the server counted them
         self._settings = settings
         self._seed = plan.seed
+        lifeline.bench(plan=plan_told(plan), swept=self.swept or None)
 
     @property
     def session(self) -> Session:
-        """What is known so far."""
+        """What is known so far; the follower begins another one where its file was replaced."""
         return self.lifeline.follower.session
-
-    @property
-    def title(self) -> str:
-        """``threads=4``; empty for the only lane."""
-        return " ".join(f"{name}={value}" for name, value in self.swept.items())
-
-    @property
-    def backend(self) -> str | None:
-        """OUTPUTS' word for the server."""
-        server = next((found for versions in self.session.servers.values() if (found := versions.at())), None)
-        return server.backend if server is not None else None
 
     @property
     def state(self) -> tuple[str, str | None]:
         """The server's newest state, and why; ("starting", None) before anything is known."""
         last = self.session.server_states.last()
         return ("starting", None) if last is None else (last.s, last.why)
-
-    @property
-    def api(self) -> str:
-        """How prompts are sent."""
-        return "raw" if self.backend in BARE and not self._plan.chat else "chat"
-
-    def option(self, name: str) -> Any:
-        """A value that the server was started with; None: not told."""
-        server = next((found for versions in self.session.servers.values() if (found := versions.at())), None)
-        option = (server.options or {}).get(name) if server is not None else None
-        return option.value if option is not None else None
-
-    def why_not(self, cell: Cell) -> str | None:
-        """Why a cell cannot be measured here; None: it can be tried."""
-        if cell in self.left_out:
-            return self.left_out[cell]
-        context = self.option("slot_context") or self.option("context")
-        if self.backend in EXACT and isinstance(context, int) and cell.depth + cell.length + cell.output > context:
-            return f"{cell.depth + cell.length + cell.output:,} tokens do not fit in the server's context of {context:,}"
-        return None
 
     def settings_of(self, cell: Cell, *, output: int, slot: int, fill: bool) -> dict[str, Any]:
         """What is asked of the server for one request of a cell."""
@@ -108,30 +70,9 @@ class Lane:
                 wanted["cache_prompt"] = False
             elif (self.option("parallel") or 1) > slot:
                 wanted["id_slot"] = slot  # where it was filled it must be read
-        if self.backend == "ollama" and self._plan.most_tokens > OLLAMA_CONTEXT:
-            wanted["context"] = -(-self._plan.most_tokens // 1024) * 1024
+        if self.backend == "ollama" and self.plan.most_tokens > OLLAMA_CONTEXT:
+            wanted["context"] = -(-self.plan.most_tokens // 1024) * 1024
         return {**wanted, **self._settings}
-
-    def strike(self, failure: Failure) -> None:
-        """A repeat failed."""
-        self.failures.append(failure)
-        failed = sum(each.cell == failure.cell for each in self.failures)
-        if not self.samples.get(failure.cell) and failed >= STRIKES:
-            self.left_out[failure.cell] = failure.text
-
-    def figures(self, cell: Cell) -> dict[str, Figure]:
-        """What its repeats came to so far: prefill, decode, ttft."""
-        samples = self.samples.get(cell, ())
-        return {
-            "prefill": Figure(tuple(s.prefill_per_s for s in samples if s.prefill_per_s is not None)),
-            "decode": Figure(tuple(s.decode_per_s for s in samples if s.decode_per_s is not None)),
-            "ttft": Figure(tuple(s.ttft_s for s in samples if s.ttft_s is not None)),
-        }
-
-    def narrow(self, cell: Cell, precision: float) -> bool:
-        """Whether all that is known of a cell is known that well."""
-        known = [figure for figure in self.figures(cell).values() if figure.values]
-        return bool(known) and all(figure.spread is not None and figure.spread <= precision for figure in known)
 
     def learn(self, words: int, tokens: int) -> None:
         """The server counted so many tokens for a prompt of so many words."""

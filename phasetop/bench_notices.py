@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from phasetop.bench_lane import EXACT, Lane
 from phasetop.bench_plan import BenchPlan
 from phasetop.bench_points import Point
+from phasetop.bench_seen import EXACT, Seen
 from phasetop.bench_stats import Figure
 
 _BOS: Final = 1
@@ -25,16 +25,16 @@ class Notice(Struct, frozen=True):
     text: str
 
 
-def notices_of(lanes: Sequence[Lane], points: Sequence[Point], plan: BenchPlan, stopped: str | None) -> list[Notice]:
+def notices_of(engines: Sequence[Seen], points: Sequence[Point], plan: BenchPlan, stopped: str | None) -> list[Notice]:
     """All of them, each once."""
     found = [
-        *_failed(lanes, points),
+        *_failed(engines, points),
         *_prompts(points),
         *_cache(points),
-        *_replies(lanes, points, plan),
-        *_machine(lanes, points),
+        *_replies(engines, points, plan),
+        *_machine(engines, points),
         *_spread(points, plan, stopped),
-        *_passed_on(lanes),
+        *_passed_on(engines),
     ]
     return list(dict.fromkeys(found))
 
@@ -44,15 +44,15 @@ def _named(point: Point) -> str:
     return f"{point.cell.name} {swept}".strip()
 
 
-def _failed(lanes: Sequence[Lane], points: Sequence[Point]) -> Iterator[Notice]:
+def _failed(engines: Sequence[Seen], points: Sequence[Point]) -> Iterator[Notice]:
     for point in points:
         if not point.runs and point.why_not is not None:
             yield Notice(code="cell-left-out", text=f"{_named(point)} is left out: {point.why_not}")
         elif not point.runs:
             yield Notice(code="cell-left-out", text=f"{_named(point)} was not measured: the bench ended before")
-    for lane in lanes:
-        for failure in lane.failures:
-            if failure.cell not in lane.left_out:
+    for engine in engines:
+        for failure in engine.failures:
+            if failure.cell not in engine.left_out:
                 when = f"repeat {failure.repeat}" if failure.repeat else "the warm-up"
                 yield Notice(code="run-failed", text=f"{failure.cell.name}, {when}, is left out: {failure.text}")
 
@@ -78,8 +78,8 @@ def _cache(points: Sequence[Point]) -> Iterator[Notice]:
             yield Notice(code="cache-missed", text=f"{text}: the prefill is that of all {whole - point.cached:,} others")
 
 
-def _replies(lanes: Sequence[Lane], points: Sequence[Point], plan: BenchPlan) -> Iterator[Notice]:
-    backend = lanes[0].backend
+def _replies(engines: Sequence[Seen], points: Sequence[Point], plan: BenchPlan) -> Iterator[Notice]:
+    backend = engines[0].backend
     if backend is not None and backend not in EXACT:
         text = f"{backend} ends a reply where the model ends it: {plan.cells[0].output} tokens are the most, not the number"
         if any(point.runs and not point.complete for point in points):
@@ -88,17 +88,17 @@ def _replies(lanes: Sequence[Lane], points: Sequence[Point], plan: BenchPlan) ->
         yield Notice(code="reply-short", text="replies ended before they had the tokens asked for")
 
 
-def _machine(lanes: Sequence[Lane], points: Sequence[Point]) -> Iterator[Notice]:
+def _machine(engines: Sequence[Seen], points: Sequence[Point]) -> Iterator[Notice]:
     at_once = max((point.cell.parallel for point in points if point.runs), default=1)
-    for lane in lanes[:1]:
-        slots = lane.option("parallel")
-        if isinstance(slots, int) and at_once > slots and lane.backend != "ollama":
+    for engine in engines[:1]:
+        slots = engine.option("parallel")
+        if isinstance(slots, int) and at_once > slots and engine.backend != "ollama":
             text = f"{at_once} at once, but the server has {slots} slot{'s' if slots > 1 else ''}: the others wait for one"
             yield Notice(code="few-slots", text=text)
-    for lane in lanes:
-        hello = lane.session.hello
-        threads = lane.option("threads")
-        if hello is None or not isinstance(threads, int) or lane.backend != "embedded":
+    for engine in engines:
+        hello = engine.session.hello
+        threads = engine.option("threads")
+        if hello is None or not isinstance(threads, int) or engine.backend != "embedded":
             continue
         quota, cores = hello.host.cpu_quota_cores, hello.host.cores
         if quota is not None and threads > quota:
@@ -123,15 +123,15 @@ def _spread(points: Sequence[Point], plan: BenchPlan, stopped: str | None) -> It
         yield Notice(code="not-narrow", text=text)
 
 
-def _passed_on(lanes: Sequence[Lane]) -> Iterator[Notice]:
+def _passed_on(engines: Sequence[Seen]) -> Iterator[Notice]:
     """Warnings of the session, and what the figures of its requests have to tell, each text or code once."""
-    for lane in lanes:
-        for notice in lane.session.notices.items:
+    for engine in engines:
+        for notice in engine.session.notices.items:
             told_too = notice.level in ("warn", "error") or notice.code in _INFO
             if told_too and notice.code not in _NEVER_TOLD and isinstance(notice.text, str):
                 yield Notice(code=str(notice.code), text=notice.text)
         seen: dict[str, tuple[str, int]] = {}
-        for flag in (flag for samples in lane.samples.values() for sample in samples for flag in sample.flags):
+        for flag in (flag for samples in engine.samples.values() for sample in samples for flag in sample.flags):
             text, times = seen.get(flag.code, (flag.text, 0))
             seen[flag.code] = text, times + 1
         for code, (text, times) in seen.items():

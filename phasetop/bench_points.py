@@ -8,9 +8,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from phasetop.bench_lane import Lane
 from phasetop.bench_plan import CACHED_NEW, Cell
 from phasetop.bench_samples import Sample, usual
+from phasetop.bench_seen import Seen
 from phasetop.bench_stats import KNEE_SHARE, Figure, Line, apart, knee, least_squares
 
 _WORTH: Final = 1.05
@@ -28,6 +28,7 @@ class Point(Struct, frozen=True):
         swept: what the engine was started with, in a sweep.
         prompt, cached, output: tokens, as most repeats had them; the prompt without its depth.
         mbu, mfu: shares of 1.
+        runs, failed, unfinished: repeats that count, that failed, that were cancelled before they ended.
         predicted_decode_per_s, predicted_prefill_s: by the roofline, of the peaks.
 
     """
@@ -39,6 +40,7 @@ class Point(Struct, frozen=True):
     output: int | None
     runs: int
     failed: int
+    unfinished: int
     prefill: Figure
     decode: Figure
     ttft: Figure
@@ -70,13 +72,13 @@ class Point(Struct, frozen=True):
         return not self.cell.fills and self.cell.parallel == 1
 
 
-def points_of(lanes: Sequence[Lane], cells: Sequence[Cell]) -> list[Point]:
+def points_of(engines: Sequence[Seen], cells: Sequence[Cell]) -> list[Point]:
     """A point for each cell of each lane, in their order."""
-    return [_point(lane, cell) for lane in lanes for cell in cells]
+    return [_point(engine, cell) for engine in engines for cell in cells]
 
 
-def _point(lane: Lane, cell: Cell) -> Point:
-    samples = lane.samples.get(cell, [])
+def _point(engine: Seen, cell: Cell) -> Point:
+    samples = engine.samples.get(cell, [])
 
     def figure(read: Callable[[Sample], float | None]) -> Figure:
         return Figure(tuple(value for one in samples if (value := read(one)) is not None))
@@ -84,12 +86,13 @@ def _point(lane: Lane, cell: Cell) -> Point:
     prompt = usual(one.prompt for one in samples)
     return Point(
         cell=cell,
-        swept=lane.swept,
+        swept=engine.swept,
         prompt=None if prompt is None else prompt - cell.depth,
         cached=usual(one.cached for one in samples),
         output=usual(one.output for one in samples),
         runs=len(samples),
-        failed=sum(failure.cell == cell for failure in lane.failures),
+        failed=sum(failure.cell == cell for failure in engine.failures),
+        unfinished=engine.unfinished.get(cell, 0),
         prefill=figure(lambda one: one.prefill_per_s),
         decode=figure(lambda one: one.decode_per_s),
         ttft=figure(lambda one: one.ttft_s),
@@ -101,7 +104,7 @@ def _point(lane: Lane, cell: Cell) -> Point:
         predicted_decode_per_s=figure(lambda one: one.predicted_decode_per_s).mean,
         predicted_prefill_s=figure(lambda one: one.predicted_prefill_s).mean,
         complete=all(one.complete for one in samples),
-        why_not=lane.why_not(cell) if not samples else None,
+        why_not=engine.why_not(cell) if not samples else None,
     )
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from phasetop.bench_lane import Lane
 from phasetop.bench_notices import Notice
-from phasetop.bench_plan import BenchPlan
 from phasetop.bench_points import Point, ttft_line
-from phasetop.bench_runner import Bench
+from phasetop.bench_seen import Outcome, Seen
 from phasetop.bench_stats import Figure, rounded
 from phasetop.report import request_object
 
@@ -32,10 +30,11 @@ _FROM_RUN: Final = {
 """Where the reason of a null stands in the object of one request."""
 
 
-def bench_object(bench: Bench, points: Sequence[Point], notices: Sequence[Notice], kept: Sequence[str]) -> dict[str, Any]:
+def bench_object(
+    engines: Sequence[Seen], outcome: Outcome, points: Sequence[Point], notices: Sequence[Notice], kept: Sequence[str]
+) -> dict[str, Any]:
     """What ``bench --json`` prints; ``kept``: names or paths of the recordings."""
-    plan = bench.plan
-    one = _last_request(bench.lanes)
+    one = _last_request(engines)
     told: Mapping[str, str] = (one or {}).get("unknown") or {}
     roofline: Mapping[str, Any] = (one or {}).get("roofline") or {}
     line = ttft_line(points)
@@ -47,7 +46,7 @@ def bench_object(bench: Bench, points: Sequence[Point], notices: Sequence[Notice
         "host": _without_phases((one or {}).get("host") or {}),
         "gpus": [_without_phases(gpu) for gpu in (one or {}).get("gpus") or ()],
         "settings": (one or {}).get("settings") or {},
-        "plan": _plan(bench, plan),
+        "plan": _plan(engines[0], outcome),
         "points": [_point(point) for point in points],
         "fit": {
             "ttft_s_per_token": None if line is None else rounded(line.slope),
@@ -69,13 +68,13 @@ def bench_object(bench: Bench, points: Sequence[Point], notices: Sequence[Notice
     return {**found, "sources": sources, "unknown": dict(_reasons(found, told))}
 
 
-def _last_request(lanes: Sequence[Lane]) -> dict[str, Any] | None:
+def _last_request(engines: Sequence[Seen]) -> dict[str, Any] | None:
     """The object of the newest request that counts: model, server and machine are described as of it."""
-    for lane in lanes:
-        known = [sample for samples in lane.samples.values() for sample in samples]
+    for engine in engines:
+        known = [sample for samples in engine.samples.values() for sample in samples]
         if known:
             r = max(max(sample.rs) for sample in known)
-            return request_object(lane.session, lane.session.runs[r], kept_as=None)
+            return request_object(engine.session, engine.session.runs[r], kept_as=None)
     return None
 
 
@@ -83,7 +82,8 @@ def _without_phases(group: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in group.items() if name not in ("phases", "memory_used_bytes")}
 
 
-def _plan(bench: Bench, plan: BenchPlan) -> dict[str, Any]:
+def _plan(engine: Seen, outcome: Outcome) -> dict[str, Any]:
+    plan = engine.plan
     cells = plan.cells
     words = list(dict.fromkeys(cell.words for cell in cells if cell.words is not None))
     tokens = list(dict.fromkeys(cell.tokens for cell in cells if cell.tokens is not None))
@@ -100,10 +100,10 @@ def _plan(bench: Bench, plan: BenchPlan) -> dict[str, Any]:
         "precision_percent": None if plan.precision is None else 100 * plan.precision,
         "time_s": plan.time_s,
         "seed": plan.seed,
-        "api": bench.lanes[0].api,
-        "rounds": bench.rounds,
-        "took_s": round(bench.took_s, 3),
-        "stopped": bench.stopped,
+        "api": engine.api,
+        "rounds": outcome.rounds,
+        "took_s": round(outcome.took_s, 3),
+        "stopped": outcome.stopped,
     }
 
 
@@ -122,6 +122,7 @@ def _point(point: Point) -> dict[str, Any]:
         "cached": point.cached,
         "runs": point.runs,
         "failed": point.failed,
+        "unfinished": point.unfinished,
         "prefill_tok_per_s": point.prefill.group(),
         "decode_tok_per_s": point.decode.group(),
         "ttft_s": point.ttft.group(),

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from phasetop.bench_lane import Lane, part_before
 from phasetop.bench_plan import CACHED_NEW, EXTRA_S, MAX_REPEATS, BenchPlan, Cell, order
 from phasetop.bench_prompts import text_of
 from phasetop.bench_samples import Failure, sample_of
-
-Stopped = Literal["narrow", "repeats", "time", "interrupted", "failed"]
-"""Why a bench ended: narrow enough; all repeats done; the time was up; ctrl-C; nothing worked."""
+from phasetop.bench_seen import Stopped
 
 T = TypeVar("T")
 _Waits = Generator[None, None, T]
@@ -25,6 +23,9 @@ _Waits = Generator[None, None, T]
 WARMUP_TOKENS: Final = 8
 _FITS: Final = 8
 """A prompt is put right at most so often."""
+_GRACE_SHARE: Final = 0.05
+_GRACE_S: Final = 2.0
+"""What runs when ``--time`` is up may take so much of it more, and at most so long."""
 
 
 class Bench:
@@ -50,6 +51,7 @@ class Bench:
         self.now = "waiting for the server"
         self.began: float | None = None
         self._clock = clock
+        self._fastest: dict[tuple[int, Cell], float] = {}  # s of a cell's fastest repeat on a lane, by its place
         self._script = self._work()
 
     def advance(self) -> bool:
@@ -59,6 +61,7 @@ class Bench:
                 next(self._script)
             except StopIteration:
                 assert self.stopped is not None
+                self._tell()
         return self.stopped is None
 
     def interrupt(self) -> None:
@@ -66,6 +69,12 @@ class Bench:
         if self.stopped is None:
             self._script.close()
             self.stopped = "interrupted"
+            self._tell()
+
+    def _tell(self) -> None:
+        """Let the sessions say how it ended."""
+        for lane in self.lanes:
+            lane.lifeline.bench(rounds=self.rounds, took_ns=round(self.took_s * 1e9), stopped=self.stopped)
 
     @property
     def took_s(self) -> float:
@@ -97,20 +106,36 @@ class Bench:
             if self.stopped is not None:
                 return
             self.rounds += 1
+            measured = skipped = False
             for i, cell in order(self.plan.cells, len(self.lanes), self.plan.seed, self.rounds):
                 lane = self.lanes[i]
                 if self._is_up():
                     self.stopped = "time"
                     return
                 if lane.why_not(cell) is None and not self._enough(lane, cell):
+                    if self._ends_late(self._fastest.get((i, cell), 0.0)):
+                        skipped = True
+                        continue
+                    measured = True
                     self.now = f"round {self.rounds} · {lane.title or cell.name}"
+                    began, known = self._clock(), len(lane.samples.get(cell, ()))
                     yield from self._measure(lane, cell)
+                    if len(lane.samples.get(cell, ())) > known:
+                        took = self._clock() - began
+                        self._fastest[i, cell] = min(took, self._fastest.get((i, cell), took))
+            if skipped and not measured:
+                self.stopped = "time"
 
     def _is_up(self) -> bool:
         """The time is up: what was given, or what there is beyond the repeats."""
         if self.plan.time_s is not None:
             return self.took_s >= self.plan.time_s
         return self.rounds > self.plan.repeats and self.took_s >= EXTRA_S
+
+    def _ends_late(self, takes_s: float) -> bool:
+        """Whether what takes so long from now on ends more than a little after the time that was given."""
+        given = self.plan.time_s
+        return given is not None and self.took_s + takes_s > given + min(_GRACE_SHARE * given, _GRACE_S)
 
     def _enough(self, lane: Lane, cell: Cell) -> bool:
         done = len(lane.samples.get(cell, ()))
@@ -160,7 +185,7 @@ class Bench:
             output = min(WARMUP_TOKENS, cell.output)
             found = yield from self._ask(lane, plain, prompts, repeat=0, output=output, warmup=True)
             if isinstance(found, Failure):
-                lane.strike(Failure(cell, 0, found.text, found.end))
+                lane.take(Failure(cell, 0, found.text, found.end))
 
     def _measure(self, lane: Lane, cell: Cell) -> _Waits[None]:
         repeat = len(lane.samples.get(cell, ())) + 1
@@ -168,7 +193,7 @@ class Bench:
         if cell.fills:
             filled = yield from self._fill(lane, cell, repeat)
             if isinstance(filled, Failure):
-                lane.strike(filled)
+                lane.take(filled)
                 return
             before = filled
         prompts = []
@@ -176,13 +201,9 @@ class Bench:
             prompts.append((yield from self._prompt(lane, cell, part)))
         found = yield from self._ask(lane, cell, prompts, repeat=repeat, output=cell.output)
         if isinstance(found, Failure):
-            lane.strike(found)
-            return
-        sample = sample_of(lane.session, [lane.session.runs[r] for r in found], cell, repeat)
-        if isinstance(sample, Failure):
-            lane.strike(sample)
+            lane.take(found)
         else:
-            lane.samples.setdefault(cell, []).append(sample)
+            lane.take(sample_of(lane.session, [lane.session.runs[r] for r in found], cell, repeat))
 
     def _fill(self, lane: Lane, cell: Cell, repeat: int) -> _Waits[list[tuple[str, ...]] | Failure]:
         """Put what comes before the prompts into the cache; one that was there last is there still."""
@@ -259,7 +280,8 @@ class Bench:
         """Send prompts, all at once, and wait until they have ended; the requests that they became."""
         if not (cell.depth and (fill or lane.filled is not None)) or cell.parallel > 1:
             lane.filled = None  # another prompt takes the cache
-        labels: dict[str, Any] = {"cell": cell.name, "repeat": repeat, **lane.swept}
+        lane.asks += 1
+        labels: dict[str, Any] = {"cell": cell.name, "repeat": repeat, "group": lane.asks, **lane.swept}
         labels |= {"words": cell.words, "tokens": cell.tokens, "output": output, "depth": cell.depth}
         labels |= {"parallel": len(prompts), "cached": cell.cached, "warmup": warmup, "fill": fill}
         commands = [
@@ -285,9 +307,14 @@ class Bench:
                 yield
         rs = tuple(became[command] for command in commands)
         runs = lane.session.runs
+        cancelled = False
         while not all(r in runs and runs[r].ends.items for r in rs):
             if lane.lifeline.follower.ended and not all(r in runs for r in rs):
                 return Failure(cell, repeat, "the collector died")
+            if not cancelled and self._ends_late(0.0):
+                cancelled = True
+                for r in rs:
+                    lane.lifeline.cancel(r)
             yield
         if not fill and cell.tokens is not None:
             self._learn(lane, cell, rs, prompts)

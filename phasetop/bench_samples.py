@@ -62,13 +62,19 @@ class Failure(Struct, frozen=True):
     text: str
     end: ev.End | None = None
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it was cancelled on this side, so that nothing failed."""
+        return self.end is not None and self.end.finish == "cancelled"
+
 
 def sample_of(session: Session, runs: Sequence[Run], cell: Cell, repeat: int) -> Sample | Failure:
     """The requests of one repeat, which all have ended."""
-    for run in runs:
-        end = run.ends.last()
-        if end is None or end.finish not in ("stop", "length"):
-            return Failure(cell, repeat, _why(end), end)
+    ends = [run.ends.last() for run in runs]
+    bad = [end for end in ends if end is None or end.finish not in ("stop", "length")]
+    if bad:
+        end = next((end for end in bad if end is not None and end.finish == "cancelled"), bad[0])
+        return Failure(cell, repeat, _why(end), end)
     found = [measure(session, run) for run in runs]
     alone = found[0].roofline if len(found) == 1 else None  # the roofline of a request knows nothing of others beside it
     return Sample(
@@ -98,6 +104,8 @@ def _why(end: ev.End | None) -> str:
         return "it did not end"
     if end.error is not None and isinstance(end.error.text, str):
         return end.error.text
+    if end.detail == "collector-died":
+        return "the collector died"
     return {"cut": "the reply was cut", "cancelled": "it was cancelled"}.get(end.finish, f"it ended with {end.finish}")
 
 

@@ -12,7 +12,7 @@ from phasetop.bench_formats import model_parts
 from phasetop.bench_notices import Notice
 from phasetop.bench_plan import BenchPlan
 from phasetop.bench_points import Point, decode_points, ttft_line, ttft_points, words_about
-from phasetop.bench_runner import Stopped
+from phasetop.bench_seen import Stopped
 from phasetop.bench_stats import Figure, least_squares
 from phasetop.figures import UNKNOWN, count
 from phasetop.printed_plot import plot_lines
@@ -191,7 +191,9 @@ def _ended(points: Sequence[Point], plan: BenchPlan, stopped: Stopped | None) ->
         "interrupted": "interrupted",
         "failed": "nothing could be measured",
     }.get(stopped or "")
-    return f"{each}; {why}" if why else each
+    cut = sum(point.unfinished for point in points)
+    unfinished = f"{cut} cut short, not among them" if cut else None
+    return "; ".join(part for part in (each, why, unfinished) if part)
 
 
 def plots(points: Sequence[Point], width: int, *, fine: bool) -> Iterator[str]:

@@ -363,6 +363,16 @@ class Control(Event, tag="control", kw_only=True):
     n: int | None = None
 
 
+class Bench(Event, tag="bench", kw_only=True):
+    """What a bench measures (`bench_plan.BenchPlan`), on which of several engines, and, when it is over, how it ended."""
+
+    plan: dict[str, Any] | None = None
+    swept: dict[str, Any] | None = None
+    rounds: int | None = None
+    took_ns: Ns | None = None
+    stopped: str | None = None
+
+
 class Part(Event, tag="part", kw_only=True):
     """A session in several files. With ``file``: the last line of one, it goes on there as part ``part``.
 
@@ -384,13 +394,13 @@ class Bye(Event, tag="bye", kw_only=True):
 
 
 KINDS: Final[tuple[type[Event], ...]] = (
-    *(Hello, Server, Model, Device, Series, Request, Prompt),
+    *(Hello, Bench, Server, Model, Device, Series, Request, Prompt),
     *(State, Prog, Tok, Timings, End, Slot, Smp, Clock, Task, Mark, Finding, Notice, Control, Part, Bye),
 )
 """Every kind of format 1; descriptions first."""
 
 AnyEvent: TypeAlias = (
-    Hello | Server | Model | Device | Series | Request | Prompt
+    Hello | Bench | Server | Model | Device | Series | Request | Prompt
     | State | Prog | Tok | Timings | End | Slot | Smp | Clock | Task | Mark | Finding | Notice | Control | Part | Bye
 )  # fmt: skip
 

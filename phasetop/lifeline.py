@@ -247,6 +247,10 @@ class Lifeline:
         """Leave a mark in the session."""
         return self._send(op="mark", at=at, label=label)
 
+    def bench(self, **told: Any) -> int:
+        """Write down what is benched (``plan``, ``swept``), or how it ended (``rounds``, ``took_ns``, ``stopped``)."""
+        return self._send(op="bench", **told)
+
     def discover(self, *, models: bool = True, machine: bool = False) -> int:
         """Look for servers, models, devices; the answers are events.
 

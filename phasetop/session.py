@@ -59,6 +59,7 @@ class Session:
     def __init__(self) -> None:
         self.hello: ev.Hello | None = None
         self.bye: ev.Bye | None = None
+        self.bench: Versions[ev.Bench] = Versions()
         self.last_t = 0
         self._earliest = LIVE
         self.lines = 0
@@ -142,6 +143,8 @@ class Session:
                 self.tasks.add(event)
             case ev.Finding():
                 self.findings.add(event)
+            case ev.Bench():
+                self.bench.add(event)
             case ev.Control():
                 self.controls.add(event)
             case ev.Part() if event.file is not None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
+from phasetop.cli.completing import recordings
 from phasetop.cli.options import CONTEXT, F, display_options, json_option, option, with_options
+from phasetop.faults import UsageError
 
 
 def bench_options(command: F) -> F:
@@ -24,6 +27,15 @@ def bench_options(command: F) -> F:
         option("--sweep", metavar="NAME=V,…", help="Embedded: an engine for each value: threads=1,2,4 or ubatch=64,512."),
         option("-s", "--seed", type=int, metavar="N", help="Of prompts and order (1)."),
         option("--chat", is_flag=True, help="Prompts through the chat template, also where bare ones could be sent."),
+        option(
+            "--from",
+            "recordings",
+            envvar=None,
+            multiple=True,
+            metavar="RECORDING",
+            shell_complete=recordings,
+            help="Measure nothing: print a kept bench again (of a sweep: once for each engine).",
+        ),
         option("--backend", help="embedded, llamacpp, ollama, openai, or a plugin's."),
         option("--model", "served_model", metavar="NAME", help="Which model of a server that has several."),
         option("-m", "--model-file", metavar="FILE.gguf", help="The same as a file as MODEL."),
@@ -61,6 +73,7 @@ Examples:
   phasetop bench -P 64 -d 0,2048,8192                 # decode at a filled context
   phasetop bench http://box:8080 --parallel 1,2,4,8   # what a server does for several at once
   phasetop bench model.gguf --sweep threads=1,2,4,8   # where more threads stop to help
+  phasetop bench --from @last --md                    # print a kept bench again
 """
 
 
@@ -74,6 +87,23 @@ def bench(context: click.Context, /, model: str | None, **given: Any) -> None:
 
     MODEL is a server's URL, a .gguf file, a model's name, or nothing: what is running here, else the embedded model.
     """
+    if given["recordings"]:
+        _check_alone(context)
+        from phasetop import bench_print
+
+        context.exit(bench_print.print_recorded(given["recordings"], given))
     from phasetop import bench_command
 
     context.exit(bench_command.bench(model, given))
+
+
+_OF_PRINTING: Final = ("recordings", "as_json", "as_csv", "as_md", "as_benchstat", "with_plot")
+
+
+def _check_alone(context: click.Context) -> None:
+    """Refuse what was typed beside --from and has no part in it."""
+    for param in context.command.params:
+        name = str(param.name)
+        if name not in _OF_PRINTING and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            what = max(param.opts, key=len) if isinstance(param, click.Option) else "a MODEL"
+            raise UsageError(f"--from measures nothing: {what} has no part in it")

@@ -41,6 +41,7 @@ def point(cell: Cell, prefill: float, decode: float, ttft: float, by: float = 0.
         "output": cell.output,
         "runs": 3,
         "failed": 0,
+        "unfinished": 0,
         "prefill": spread(prefill, by),
         "decode": spread(decode, by),
         "ttft": spread(ttft, by),

@@ -121,6 +121,65 @@ def test_values_are_the_figures_of_the_kept_session(bench: Bench, metronome: Bea
     assert sorted(len(str(prompt).split()) for prompt in prompts) == [20] * 3 + [60] * 3
 
 
+SHAPES = [[], ["--no-plot"], ["--json"], ["--json=compact"], ["--csv"], ["--md"], ["--benchstat"]]
+
+
+def again(home: Home, *names: str, shape: list[str]) -> subprocess.CompletedProcess[bytes]:
+    """A kept bench printed from its recordings."""
+    argv = [*COMMAND, *(word for name in names for word in ("--from", name)), *shape]
+    return subprocess.run(argv, env=home.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "".join(shape) or "text")
+def test_the_recording_alone_prints_the_same_again(
+    bench: Bench, metronome: Beat, state_home: Home, shape: list[str]
+) -> None:
+    """To the last byte, with a failure, several at once, and a reply that is too short."""
+    script = [{"status": 500, "times": 3}, {"text": '{"error":{"code":500,"message":"out of luck","type":"server_error"}}'}]
+    url = metronome(script=script, rate=1000, tokens=6, prefill_ms=5, prompt=77).url
+    done = bench(url, "--prompt-words", "20,30", "--parallel", "1,2", *SHORT, "--redact", "--record=kept", *shape)
+    read = again(state_home, "kept", shape=shape)
+    assert read.returncode == 0
+    assert read.stdout.decode() == done.stdout
+    assert "out of luck" not in done.stdout  # the server's words, redacted
+    if shape[:1] in (["--csv"], ["--md"], ["--benchstat"]):
+        assert read.stderr.decode() == done.stderr
+
+
+def test_what_was_interrupted_is_told_so_again(metronome: Beat, state_home: Home, spawn: Spawn) -> None:
+    url = metronome(rate=50, tokens=40, prefill_ms=5).url
+    more = [url, "--prompt-words", "20", "-r", "100", "--json=compact", "--record=left"]
+    process = spawn([*COMMAND, *more], env=state_home.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    live = state_home.state / "phasetop" / "live"
+    while not any(path.read_bytes().count(b'"k":"tok"') > 90 for path in live.glob("*.phasetop")):
+        assert process.poll() is None  # a warm-up and a repeat of 40, and a part of the next
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    told = json.loads(out)
+    assert (told["plan"]["stopped"], told["points"][0]["unfinished"], told["points"][0]["failed"]) == ("interrupted", 1, 0)
+    assert again(state_home, "left", shape=["--json=compact"]).stdout.decode() == out
+
+
+def test_a_recording_of_something_else_is_no_bench(
+    metronome: Beat, state_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = metronome(rate=1000, tokens=4, prefill_ms=5).url
+    run = [sys.executable, "-m", "phasetop", "run", url, "-p", "hi", "--record=a-run"]
+    assert subprocess.run(run, env=state_home.env, capture_output=True, timeout=60, check=False).returncode == 0
+    for arguments, says in (
+        (["--from", "a-run"], "a-run is no bench's recording: `phasetop replay a-run` shows it"),
+        (["--from", "a-rnu"], "is a-run meant?"),
+        (["--from", "a-run", "-P", "64"], "--from measures nothing: --prompt-tokens has no part in it"),
+        (["--from", "a-run", url], "--from measures nothing: a MODEL has no part in it"),
+        (["--from", "a-run", "--csv", "--md"], "exclude each other"),
+    ):
+        assert main(["bench", *arguments]) == 2
+        told = capsys.readouterr()
+        assert says in told.err
+        assert told.out == ""
+
+
 def test_what_people_read(bench: Bench, metronome: Beat, state_home: Home) -> None:
     done = bench(metronome(rate=500, tokens=5, prefill_ms=20, prompt=100).url, "--prompt-words", "20", *SHORT, "--no-record")
     assert done.returncode == 0, done.stderr
@@ -237,6 +296,21 @@ def test_the_time_is_up(bench: Bench, metronome: Beat) -> None:
     assert told["points"][0]["runs"] < 100
 
 
+def test_a_request_that_goes_on_when_the_time_is_up_is_cancelled(bench: Bench, metronome: Beat, state_home: Home) -> None:
+    """The server writes for ten minutes: not even the warm-up ends."""
+    url = metronome(rate=10, tokens=6000, prefill_ms=1, no_props=True).url
+    script = ["--prompt-words", "20", "-r", "3", "--time", "1s", "-G", "5000", "--chat", "--record=cut", "--json=compact"]
+    done = bench(url, *script)
+    told = json.loads(done.stdout)
+    assert told["plan"]["stopped"] == "time"
+    (point,) = told["points"]
+    assert (point["runs"], point["failed"]) == (0, 0)
+    assert point["decode_tok_per_s"]["values"] == []
+    assert done.returncode == 1
+    assert recorded(state_home) == []
+    assert "nothing was measured in the time that was given" in done.stderr
+
+
 def test_the_embedded_engine(bench: Bench, small_model: Path, state_home: Home) -> None:
     """Exact lengths, a filled context, the cache told off and used; and the bare lengths in other formats."""
     engine = ["-t", "1", "-b", "64", "-c", "1024"]
@@ -280,6 +354,9 @@ def test_a_sweep_has_an_engine_for_each_value(bench: Bench, small_model: Path, s
         assert {one["ubatch"] for one in labels(session)} == {started_with(session, "ubatch")}
         started.append(started_with(session, "ubatch"))
     assert sorted(started) == [16, 48]
+    names = sorted(path.stem for path in (state_home.state / "phasetop" / "recordings").glob("*.phasetop"))
+    assert [name.rpartition("-")[2] for name in names] == ["16", "48"]
+    assert again(state_home, *names, shape=["--md"]).stdout.decode() == done.stdout
 
 
 def started_with(session: Session, name: str) -> Any:

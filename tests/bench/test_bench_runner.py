@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
+
+import pytest
 
 from phasetop import events as ev
 from phasetop.bench_lane import Lane
 from phasetop.bench_plan import BenchPlan, Cell, read_plan
 from phasetop.bench_runner import Bench
+from phasetop.bench_seen import Outcome, outcome_of, seen_in
+from phasetop.faults import FormatError
 from phasetop.lifeline import Lifeline
 from phasetop.session import Session
 
@@ -28,10 +33,18 @@ class Follower:
 class Instant:
     """A lifeline whose server has answered before one looks."""
 
-    def __init__(self, *, counts: bool = True, fails: frozenset[int] = frozenset(), holds: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        counts: bool = True,
+        fails: frozenset[int] = frozenset(),
+        holds: int | None = None,
+        takes: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.follower = Follower()
         self.asked: list[dict[str, Any]] = []
-        self._counts, self._fails, self._holds = counts, fails, holds
+        self.cancelled: list[int] = []
+        self._counts, self._fails, self._holds, self._takes = counts, fails, holds, takes
         self._t = 1
         self._id = 0
         self._apply(
@@ -43,6 +56,13 @@ class Instant:
         for event in events:
             self.follower.session.apply(event)
 
+    def bench(self, **told: Any) -> None:
+        self._apply(ev.Bench(t=self._t, **told))
+
+    def cancel(self, r: int) -> None:
+        self.cancelled.append(r)
+        self._apply(ev.End(t=self._t, r=r, finish="cancelled"))
+
     def count(self, *, prompt: str | None, **more: Any) -> int:
         self._id += 1
         n = tokens_of(prompt or "") if self._counts else None
@@ -52,6 +72,7 @@ class Instant:
     def ask(self, *, prompt: str, settings: dict[str, Any], labels: dict[str, Any], **more: Any) -> int:
         self._id += 1
         r, t = len(self.asked), self._t
+        self._takes(prompt)
         self._t += 100 * MS
         self.asked.append({"prompt": prompt, "settings": settings, "labels": labels})
         n = tokens_of(prompt)
@@ -151,6 +172,126 @@ def test_it_ends_when_the_time_is_up() -> None:
     work, lane = worked(plan, Instant(), lambda: float(next(ticks)))
     assert work.stopped == "time"
     assert 0 < sum(map(len, lane.samples.values())) < 20
+
+
+class Clock:
+    """Seconds that pass when somebody says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def tick(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_what_runs_when_the_time_is_up_has_a_little_more_and_is_then_cancelled() -> None:
+    """10 s, and a twentieth of it more."""
+    clock, instant = Clock(), Instant(holds=2)
+    plan = read_plan({"prompt_words": "9", "repeats": 50, "time": "10s"})
+    lane = Lane(cast(Lifeline, instant), plan, {}, {})
+    work = Bench([lane], plan, clock)
+    assert work.advance()  # the warm-up, a repeat, and one that does not end
+    for now in (9.9, 10.1, 10.4):
+        clock.now = now
+        assert work.advance()
+        assert instant.cancelled == []
+    clock.now = 10.6
+    work.advance()
+    assert instant.cancelled == [2]
+    assert not work.advance()
+    assert work.stopped == "time"
+    assert len(lane.samples[Cell(words=9)]) == 1
+    assert lane.unfinished == {Cell(words=9): 1}
+    assert lane.failures == []
+
+
+def test_of_several_at_once_all_are_cancelled() -> None:
+    clock, instant = Clock(), Instant(holds=4)
+    plan = read_plan({"prompt_words": "9", "parallel": "3", "repeats": 50, "time": "100s"})
+    lane = Lane(cast(Lifeline, instant), plan, {}, {})
+    work = Bench([lane], plan, clock)
+    assert work.advance()
+    clock.now = 101.9
+    assert work.advance()
+    assert instant.cancelled == []  # 2 s more at most, a twentieth would be 5
+    clock.now = 102.1
+    work.advance()
+    assert instant.cancelled == [3, 4, 5]
+    assert not work.advance()
+    assert lane.unfinished == {Cell(words=9, parallel=3): 1}
+    assert lane.samples == {}
+
+
+def test_what_always_took_longer_than_what_is_left_is_not_begun() -> None:
+    """Each request takes 4 s: after the warm-up and one repeat 8 of 11 s are gone, and the next would end at 12."""
+    clock = Clock()
+    instant = Instant(takes=lambda _: clock.tick(4.0))
+    work, lane = worked(read_plan({"prompt_words": "9", "repeats": 50, "time": "11s"}), instant, clock)
+    assert work.stopped == "time"
+    assert len(instant.asked) == 2
+    assert len(lane.samples[Cell(words=9)]) == 1
+    assert lane.unfinished == {}
+
+
+def test_a_shorter_cell_goes_on_where_a_longer_one_cannot() -> None:
+    """9 words take 1 s, 90 take 10: with the warm-ups 22 s are gone after a round. 8 s fit into 30, 10 do not."""
+    clock = Clock()
+    instant = Instant(takes=lambda prompt: clock.tick(len(prompt.split()) // 9))
+    work, lane = worked(read_plan({"prompt_words": "9,90", "repeats": 50, "time": "30s"}), instant, clock)
+    assert work.stopped == "time"
+    assert {cell.words: len(samples) for cell, samples in lane.samples.items()} == {9: 9, 90: 1}
+
+
+def test_a_key_of_the_view_leaves_a_repeat_unfinished() -> None:
+    instant = Instant(holds=1)
+    plan = read_plan({"prompt_words": "9", "repeats": 2, "precision": "none"})
+    lane = Lane(cast(Lifeline, instant), plan, {}, {})
+    work = Bench([lane], plan, lambda: 0.0)
+    assert work.advance()
+    instant.cancel(1)
+    assert not work.advance()
+    assert work.stopped == "repeats"
+    assert lane.unfinished == {Cell(words=9): 1}
+    assert lane.failures == []
+    assert [sample.rs for sample in lane.samples[Cell(words=9)]] == [(2,), (3,)]
+
+
+def test_what_was_found_stands_in_the_session() -> None:
+    """Samples, failures, what is left out and how it ended, read again from what was written."""
+    plan = read_plan({"prompt_tokens": "40,50", "depth": "0,100", "cached": True, "repeats": 3, "precision": "none"})
+    work, lane = worked(plan, Instant(fails=frozenset({1, 7, 12})))
+    seen = seen_in(lane.session)
+    assert seen is not None
+    assert seen.plan == plan
+    assert lane.samples
+    assert seen.samples == lane.samples
+    assert [(failure.cell, failure.repeat, failure.text) for failure in seen.failures] == [
+        (failure.cell, failure.repeat, failure.text) for failure in lane.failures
+    ]
+    assert seen.left_out == lane.left_out
+    assert outcome_of([lane.session]) == Outcome(work.rounds, 0.0, "repeats")
+
+
+def test_requests_that_were_not_all_sent_are_no_repeat() -> None:
+    _, lane = worked(read_plan({"prompt_words": "9", "parallel": "3", "repeats": 1}), Instant())
+    del lane.session.runs[5]
+    seen = seen_in(lane.session)
+    assert seen is not None
+    assert seen.samples == {}
+    assert seen.failures == []
+
+
+@pytest.mark.parametrize(
+    "plan", [{}, {"cells": []}, {"cells": "no"}, {"cells": [{"words": "x"}]}, {"cells": [], "sweep": 3}]
+)
+def test_a_plan_that_is_none_is_refused(plan: dict[str, Any]) -> None:
+    session = Session()
+    session.apply(ev.Bench(t=1, plan=plan))
+    with pytest.raises(FormatError, match="plan cannot be read"):
+        seen_in(session)
 
 
 def test_several_at_once_are_asked_before_one_has_ended() -> None:

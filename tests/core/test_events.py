@@ -148,6 +148,8 @@ def test_what_is_written_says_the_same(line: bytes) -> None:
 LATER = b"""\
 {"k":"part","t":12900000000,"part":2,"file":"a.part2.phasetop"}
 {"k":"part","t":12900000000,"part":2,"carried":[3]}
+{"k":"bench","t":1000000,"plan":{"cells":[{"words":20,"output":64}],"repeats":5},"swept":{"threads":2}}
+{"k":"bench","t":90000000000,"rounds":5,"took_ns":89000000000,"stopped":"narrow"}
 """
 """Kinds that came after the format was written down."""
 
