@@ -12,6 +12,7 @@ import httpx
 import msgspec
 
 from phasetop import events as ev
+from phasetop.backends.body import body_of
 from phasetop.backends.endpoint import Endpoint
 from phasetop.backends.protocol import Ask, Backend, HttpRequest, Outcome, Watch
 from phasetop.backends.recorder import Recorder
@@ -153,9 +154,7 @@ class Generation:
         why: str | None = None
         reads, unstamped = wire.reads, wire.unstamped
         try:
-            # Some compress although identity was asked for.
-            packed = response.headers.get("content-encoding", "identity") != "identity"
-            for data in response.iter_bytes() if packed else response.iter_raw():
+            for data in body_of(response):
                 events = parser.feed(data, recorder.at(wire.t_ns)) if data else []
                 if headers_t is not None and events:
                     if any(isinstance(event, ev.Prog) for event in events):

@@ -26,6 +26,8 @@ _ROOM: Final = socket.CMSG_SPACE(16) if SO_TIMESTAMPNS else 0
 _BRACKET_NS: Final = 5_000
 _CREDIBLE_AGE_NS: Final = 1_000_000_000
 _LAST_WRITE_BYTES: Final = 1 << 16
+_HEARD_BYTES: Final = 1 << 18
+"""No head is so long (h11 takes 100 KiB)."""
 CONNECT_TIMEOUT_S: Final = 5.0
 KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_TRIES = 15, 5, 3
 
@@ -111,16 +113,36 @@ class Wire:
         self.unstamped += self.source == "read"
 
 
-class _Stream(httpcore.NetworkStream):
+class Listening(httpcore.NetworkStream):
+    """A connection that knows what it read since it last wrote: the head of an answer, and what came with it."""
+
+    def __init__(self) -> None:
+        self._heard: bytearray | None = bytearray()
+
+    def heard(self) -> bytes | None:
+        """What was read since the last write, and listen no more; None where that was much, or was asked for before."""
+        heard, self._heard = self._heard, None
+        return None if heard is None else bytes(heard)
+
+    def _hear(self, data: bytes) -> None:
+        if self._heard is not None:
+            self._heard += data
+            if len(self._heard) > _HEARD_BYTES:
+                self._heard = None
+
+
+class _Stream(Listening):
     """A TCP connection that stamps its reads."""
 
     def __init__(self, inner: httpcore.NetworkStream, wire: Wire) -> None:
+        super().__init__()
         self._inner, self._wire = inner, wire
         self._socket: socket.socket = inner.get_extra_info("socket")
         wire.opened(self._socket)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        self._socket.settimeout(self._wire.patience(timeout))
+        if self._socket.gettimeout() != (wait := self._wire.patience(timeout)):
+            self._socket.settimeout(wait)
         try:
             if _ROOM:
                 data, ancillary, _, _ = self._socket.recvmsg(max_bytes, _ROOM)
@@ -132,10 +154,13 @@ class _Stream(httpcore.NetworkStream):
             raise httpcore.ReadError(str(error)) from error
         if data:
             self._wire.stamp(ancillary)
+            self._hear(data)
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         view = memoryview(buffer)
+        if view and self._heard:
+            self._heard = bytearray()
         while len(view) > _LAST_WRITE_BYTES:
             self._inner.write(bytes(view[:_LAST_WRITE_BYTES]), timeout)
             view = view[_LAST_WRITE_BYTES:]
@@ -157,12 +182,15 @@ class _Stream(httpcore.NetworkStream):
         return _Tls(self, ssl_context, server_hostname, timeout)
 
 
-class _Tls(httpcore.NetworkStream):
+class _Tls(Listening):
     """TLS over memory BIOs, so that the ciphertext still comes through `_Stream.read` and keeps its stamp."""
 
     def __init__(
         self, raw: httpcore.NetworkStream, context: ssl.SSLContext, host: str | None, timeout: float | None
     ) -> None:
+        super().__init__()
+        if isinstance(raw, Listening):
+            raw.heard()  # what it reads from here on is ciphertext
         self._raw, self._in, self._out = raw, ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
         try:
@@ -188,13 +216,17 @@ class _Tls(httpcore.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         try:
-            return self._pump(lambda: self._tls.read(max_bytes), timeout)
+            data = self._pump(lambda: self._tls.read(max_bytes), timeout)
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             return b""
         except ssl.SSLError as error:
             raise httpcore.ReadError(str(error)) from error
+        self._hear(data)
+        return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if buffer and self._heard:
+            self._heard = bytearray()
         try:
             while buffer:
                 buffer = buffer[self._pump(partial(self._tls.write, buffer), timeout) :]
