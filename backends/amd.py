@@ -17,6 +17,7 @@ import psutil
 
 from phasetop import events as ev
 from phasetop.backends.gpu_presence import amd_cards
+from phasetop.backends.kernel_files import number
 from phasetop.backends.nvml_use import family, process_of
 from phasetop.backends.recorder import Recorder
 
@@ -57,10 +58,7 @@ NOT_TOLD: Final = {
 
 def read_number(file: Path) -> int | None:
     """A file's whole number; None for one that is not there, that cannot be read, or that holds amdgpu's "no value"."""
-    try:
-        value = int(file.read_text())
-    except (OSError, ValueError):
-        return None
+    value = number(file)
     return None if value in (_SENTINEL, 0xFFFFFFFF) else value
 
 

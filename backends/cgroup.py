@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from phasetop.backends import kernel_files
+from phasetop.backends.kernel_files import number
+
 _MOST_BYTES: Final = 1 << 60
 """Version 1 writes "no limit" as the largest number that there is."""
 
@@ -42,7 +45,7 @@ def limits_of(pid: int | str = "self", root: Path = Path("/")) -> Limits:
         if quota is not None and (cores is None or quota < cores[0]):
             cores = quota, folder / "cpu.stat"
     for folder in _groups(pid, root, "memory"):
-        limit = _number(folder / "memory.max") or _number(folder / "memory.limit_in_bytes")
+        limit = number(folder / "memory.max") or number(folder / "memory.limit_in_bytes")
         if limit is not None and limit < _MOST_BYTES and (memory is None or limit < memory[0]):
             memory = limit, folder
     return Limits(*(cores or (None, None)), *(memory or (None, None)))
@@ -66,24 +69,26 @@ def container_of(root: Path = Path("/")) -> str | None:
 def throttled_ns(file: Path) -> int | None:
     """How long a group was held back so far (`Limits.throttle_file`), ns; None where it does not say."""
     try:
-        words = dict(line.split()[:2] for line in file.read_text().splitlines() if len(line.split()) >= 2)
-        if "throttled_usec" in words:
-            return int(words["throttled_usec"]) * 1000
-        return int(words["throttled_time"])
-    except (OSError, ValueError, KeyError):
+        stat = kernel_files.read(file)
+        microseconds = kernel_files.field(stat, b"throttled_usec")
+        return kernel_files.field(stat, b"throttled_time") if microseconds is None else microseconds * 1000
+    except (OSError, ValueError):
         return None
 
 
 def used_bytes(folder: Path) -> int | None:
     """The memory that a group uses and could not give back at once: its usage without the page cache's inactive part."""
-    used = _number(folder / "memory.current")
+    used = number(folder / "memory.current")
     if used is None:
-        used = _number(folder / "memory.usage_in_bytes")
+        used = number(folder / "memory.usage_in_bytes")
     if used is None:
         return None
     try:
-        words = dict(line.split()[:2] for line in (folder / "memory.stat").read_text().splitlines() if " " in line)
-        return max(0, used - int(words.get("total_inactive_file", words.get("inactive_file", 0))))
+        stat = kernel_files.read(folder / "memory.stat")
+        idle = kernel_files.field(stat, b"total_inactive_file")
+        if idle is None:
+            idle = kernel_files.field(stat, b"inactive_file")
+        return max(0, used - (idle or 0))
     except (OSError, ValueError):
         return used
 
@@ -126,12 +131,4 @@ def _quota(folder: Path) -> float | None:
             period = (folder / "cpu.cfs_period_us").read_text().strip()
         return None if quota in ("max", "-1") else round(int(quota) / int(period), 3)
     except (OSError, ValueError, ZeroDivisionError):
-        return None
-
-
-def _number(file: Path) -> int | None:
-    try:
-        text = file.read_text().strip()
-        return None if text == "max" else int(text)
-    except (OSError, ValueError):
         return None

@@ -16,6 +16,7 @@ from typing import Final
 import psutil
 
 from phasetop import events as ev
+from phasetop.backends import kernel_files
 from phasetop.backends.cgroup import Limits, limits_of, used_bytes
 from phasetop.backends.host_series import Reading, of_process, often, seldom, throttling
 from phasetop.backends.recorder import Recorder
@@ -258,8 +259,7 @@ def _used_bytes() -> int:
 def _major_faults(pid: int) -> int | None:
     """Pages of the process that had to be read from disk so far: field 12 of /proc/pid/stat (proc(5))."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rsplit(b")", 1)[1].split()[9])
+        return int(kernel_files.read(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split(None, 10)[9])
     except (OSError, ValueError, IndexError):
         return None
 

@@ -12,6 +12,9 @@ from math import fsum
 from pathlib import Path
 from typing import Final
 
+from phasetop.backends import kernel_files
+from phasetop.backends.kernel_files import number
+
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _MANY_CORES: Final = 16
 """Above so many cores their frequencies are not read one by one: each read interrupts its core."""
@@ -20,18 +23,20 @@ _MANY_CORES: Final = 16
 def swapped_in_bytes(root: Path = Path("/")) -> int | None:
     """Bytes that were read back from swap since the machine started (/proc/vmstat, pswpin)."""
     try:
-        for line in (root / "proc/vmstat").read_text().splitlines():
-            if line.startswith("pswpin "):
-                return int(line.split()[1]) * _PAGE_BYTES
+        pages = kernel_files.field(kernel_files.read(os.path.join(root, "proc/vmstat")), b"pswpin")
     except (OSError, ValueError):
-        pass
-    return None
+        return None
+    return None if pages is None else pages * _PAGE_BYTES
 
 
-def frequency_mhz(root: Path = Path("/")) -> float | None:
-    """The mean frequency of the cores now (cpufreq); of the first ones where there are many."""
-    folders = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_MANY_CORES]
-    found = [value for folder in folders if (value := _number(folder)) is not None]
+def frequency_files(root: Path = Path("/")) -> list[Path]:
+    """Where the frequency of each core is told (cpufreq); of the first ones where there are many."""
+    return sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_MANY_CORES]
+
+
+def frequency_mhz(files: Sequence[Path]) -> float | None:
+    """The mean frequency of the cores now."""
+    found = [value for file in files if (value := number(file)) is not None]
     return round(fsum(found) / len(found) / 1000, 1) if found else None
 
 
@@ -42,14 +47,14 @@ def thermal_files(root: Path = Path("/")) -> list[Path]:
     for folder in sorted(folders, key=lambda folder: int(folder.name[3:])):
         file = folder / "thermal_throttle/package_throttle_total_time_ms"
         package = _text(folder / "topology/physical_package_id") or folder.name
-        if package not in found and _number(file) is not None:
+        if package not in found and number(file) is not None:
             found[package] = file
     return list(found.values())
 
 
 def thermal_throttled_ns(root: Path = Path("/")) -> int | None:
     """How long the hottest package was held back by its heat since the start; None where nobody counts that."""
-    found = [value for file in thermal_files(root) if (value := _number(file)) is not None]
+    found = [value for file in thermal_files(root) if (value := number(file)) is not None]
     return max(found) * 1_000_000 if found else None
 
 
@@ -66,7 +71,7 @@ class Heat:
 
     def read(self) -> int | None:
         """Ns; None where no package tells."""
-        now = {file: value for file in self._files if (value := _number(file)) is not None}
+        now = {file: value for file in self._files if (value := number(file)) is not None}
         if not now:
             return None
         if self._ms is None:
@@ -80,12 +85,10 @@ class Heat:
 def file_rss_bytes(pid: int, root: Path = Path("/")) -> int | None:
     """The part of a process's resident memory that is mapped from files: of a llama.cpp server its weights."""
     try:
-        for line in (root / "proc" / str(pid) / "status").read_text().splitlines():
-            if line.startswith("RssFile:"):
-                return int(line.split()[1]) * 1024
+        status = kernel_files.read(os.path.join(root, "proc", str(pid), "status"))
+        return int(status.partition(b"\nRssFile:")[2].split(None, 1)[0]) * 1024
     except (OSError, ValueError, IndexError):
-        pass
-    return None
+        return None
 
 
 def allowed_cores(pid: int) -> int | None:
@@ -108,6 +111,7 @@ class Rapl:
     packages: Sequence[Path]
     off: str | None = None
     _last: dict[Path, int] = field(default_factory=dict)
+    _wraps: dict[Path, int] = field(default_factory=dict)
     _total: int = 0
 
     @classmethod
@@ -117,18 +121,19 @@ class Rapl:
         packages = [zone for zone in zones if zone.name.count(":") == 1 and _text(zone / "name").startswith("package")]
         if not packages:
             return cls((), "the CPU tells no energy here (no RAPL: a virtual machine, or another CPU)")
-        if any(_number(zone / "energy_uj") is None for zone in packages):
+        if any(number(zone / "energy_uj") is None for zone in packages):
             return cls((), "RAPL is readable by root only")
         return cls(packages)
 
     def read(self) -> int | None:
         """µJ since the first reading, all packages together; None where a package cannot be read any more."""
         for zone in self.packages:
-            value = _number(zone / "energy_uj")
+            value = number(zone / "energy_uj")
             if value is None:
                 return None
             last = self._last.get(zone, value)
-            wrap = _number(zone / "max_energy_range_uj") or 0
+            if (wrap := self._wraps.get(zone)) is None:
+                wrap = self._wraps[zone] = number(zone / "max_energy_range_uj") or 0
             self._total += value - last if value >= last else max(0, value - last + wrap)
             self._last[zone] = value
         return self._total if self.packages else None
@@ -139,10 +144,3 @@ def _text(file: Path) -> str:
         return file.read_text().strip()
     except OSError:
         return ""
-
-
-def _number(file: Path) -> int | None:
-    try:
-        return int(file.read_text())
-    except (OSError, ValueError):
-        return None

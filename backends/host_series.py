@@ -19,6 +19,7 @@ from phasetop.backends.host_counters import (
     Rapl,
     allowed_cores,
     file_rss_bytes,
+    frequency_files,
     frequency_mhz,
     swapped_in_bytes,
     thermal_files,
@@ -68,8 +69,8 @@ def seldom(root: Path = Path("/")) -> list[Reading]:
     found = []
     if hasattr(os, "getloadavg"):
         found.append(Reading("load_1m", None, "psutil", lambda: os.getloadavg()[0]))
-    if frequency_mhz(root) is not None:
-        found.append(Reading("cpu_mhz", "MHz", "sysfs", lambda: frequency_mhz(root)))
+    if frequency_mhz(cores_files := frequency_files(root)) is not None:
+        found.append(Reading("cpu_mhz", "MHz", "sysfs", lambda: frequency_mhz(cores_files)))
     cores = Cores()
     if 1 < cores.count <= MOST_CORES:
         found += [Reading("cpu_percent", "%", "psutil", cores.reader(i), part=f"core {i}") for i in range(cores.count)]

@@ -18,6 +18,7 @@ from phasetop.backends.host_counters import (
     Rapl,
     allowed_cores,
     file_rss_bytes,
+    frequency_files,
     frequency_mhz,
     swapped_in_bytes,
     thermal_files,
@@ -113,7 +114,7 @@ def test_what_is_not_there_is_unknown(tmp_path: Path) -> None:
     assert throttled_ns(tmp_path / "cpu.stat") is None
     assert used_bytes(tmp_path) is None
     assert swapped_in_bytes(tmp_path) is None
-    assert frequency_mhz(tmp_path) is None
+    assert frequency_mhz(frequency_files(tmp_path)) is None
     assert thermal_throttled_ns(tmp_path) is None
     assert file_rss_bytes(1, tmp_path) is None
 
@@ -132,7 +133,7 @@ def test_swap_frequency_heat_and_mapped_weights(tmp_path: Path) -> None:
         },
     )
     assert swapped_in_bytes(tmp_path) == 12 * os.sysconf("SC_PAGE_SIZE")
-    assert frequency_mhz(tmp_path) == 2500
+    assert frequency_mhz(frequency_files(tmp_path)) == 2500
     assert thermal_throttled_ns(tmp_path) == 17_000_000
     assert file_rss_bytes(42, tmp_path) == 150 * 1024
 
