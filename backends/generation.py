@@ -246,6 +246,8 @@ def _named(event: ev.Event, detail: str, fault: ev.Fault | None) -> ev.Event:
 
 def _bytes(event: ev.Tok) -> bytes:
     """The text of a line as UTF-8, with the bytes that are no whole characters."""
+    if event.b is None and isinstance(event.x, str):
+        return event.x.encode("utf-8", "replace")
     pieces = event.x if isinstance(event.x, list) else [event.x]
     raw = event.b if isinstance(event.b, list) else [event.b] * len(pieces)
     parts: list[bytes] = []

@@ -32,6 +32,11 @@ class LineSplitter:
         self._after_cr = False
         self.overlong = False
 
+    @property
+    def rests(self) -> bool:
+        """Whether the next byte begins a line, whatever it is."""
+        return not self._tail and not self._after_cr
+
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that end in ``data``."""
         if not data or self.overlong:

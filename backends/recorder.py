@@ -54,7 +54,7 @@ class Recorder:
         self.anchor = ev.Anchor(mono=time.monotonic_ns(), wall=time.time_ns(), boot=boot_ns())
         self.redacted = redacted
         self._guard = threading.Lock()
-        self._last_t: dict[int | None, dict[str, int]] = {}  # request → kind → its newest t
+        self._last_t: dict[int | None, dict[type[ev.Event], int]] = {}  # request → kind → its newest t
         self._ids = {"s": 0, "r": 0, "m": 0, "v": 0, "task": 0, "d": 1}  # d = 0 is the host
         self._listeners: list[Callable[[Sequence[ev.Event]], None]] = []
         self._journal = Journal(path, pipe, self._lost)
@@ -127,15 +127,15 @@ class Recorder:
         """An event as it is written, and its line."""
         if self.redacted:
             event = redact(event)
-        tag = str(type(event).__struct_config__.tag)
-        r = getattr(event, "r", None)
-        newest = self._last_t.setdefault(r, {})
-        last = newest.get(tag, 0)
+        kind, r = type(event), getattr(event, "r", None)
+        if (newest := self._last_t.get(r)) is None:
+            newest = self._last_t[r] = {}
+        last = newest.get(kind, 0)
         if event.t < last:  # a clock step, or a stamp taken between two others
             event = msgspec.structs.replace(event, t=last)
         else:
-            newest[tag] = event.t
-        if tag == "end":
+            newest[kind] = event.t
+        if kind is ev.End:
             del self._last_t[r]
         try:
             line = codec.encode(event)

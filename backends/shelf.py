@@ -70,7 +70,7 @@ class Shelf:
 
     def write(self, written: Sequence[tuple[ev.Event, bytes]], now: Callable[[], int]) -> None:
         """Write some events' lines; then look whether a part ends here."""
-        data = b"".join(line for _, line in written)
+        data = written[0][1] if len(written) == 1 else b"".join([line for _, line in written])
         journal, limits = self._journal, self._limits
         if limits.max_bytes is not None and journal.recording:
             self._make_room(limits.max_bytes - len(data))

@@ -49,6 +49,8 @@ class SseReader:
         """The events that end in this read."""
         if self.overlong:
             return []
+        if self._is_one(data):
+            return [SseEvent(data[6:-2], is_error=False, whole=True)]
         events: list[SseEvent] = []
         for line in self._lines.feed(data):
             if not self._begun:
@@ -66,6 +68,20 @@ class SseReader:
                 return events
         self.overlong = self._lines.overlong
         return events
+
+    def _is_one(self, data: bytes) -> bool:
+        """Whether a read is one event of one line, and nothing stands before it, as of nearly all: no need to split them."""
+        return (
+            data.startswith(b"data: ")
+            and data.endswith(b"\n\n")
+            and data.count(b"\n") == 2
+            and b"\r" not in data
+            and self._begun
+            and self._data is None
+            and not self._is_error
+            and self._lines.rests
+            and len(data) <= self._max_bytes
+        )
 
     def close(self) -> list[SseEvent]:
         """What the end of the stream leaves: an event without its empty line. A torn field name is dropped."""

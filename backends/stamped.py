@@ -23,6 +23,7 @@ import httpx
 SO_TIMESTAMPNS: Final = 35 if sys.platform == "linux" else None
 """Asked for by this option (asm-generic's number); the control message that brings the stamp has the same number."""
 _ROOM: Final = socket.CMSG_SPACE(16) if SO_TIMESTAMPNS else 0
+_TIMESPEC: Final = struct.Struct("@qq")
 _BRACKET_NS: Final = 5_000
 _CREDIBLE_AGE_NS: Final = 1_000_000_000
 _LAST_WRITE_BYTES: Final = 1 << 16
@@ -106,7 +107,7 @@ class Wire:
         self.reads += 1
         for level, kind, raw in ancillary:
             if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(raw) == 16:
-                seconds, ns = struct.unpack("@qq", raw)
+                seconds, ns = _TIMESPEC.unpack(raw)
                 age = real - seconds * 1_000_000_000 - ns
                 if 0 <= age < _CREDIBLE_AGE_NS:  # else the clock was stepped
                     self.t_ns, self.source = (before + after) // 2 - age, "kernel"
@@ -125,10 +126,10 @@ class Listening(httpcore.NetworkStream):
         return None if heard is None else bytes(heard)
 
     def _hear(self, data: bytes) -> None:
-        if self._heard is not None:
-            self._heard += data
-            if len(self._heard) > _HEARD_BYTES:
-                self._heard = None
+        assert self._heard is not None
+        self._heard += data
+        if len(self._heard) > _HEARD_BYTES:
+            self._heard = None
 
 
 class _Stream(Listening):
@@ -141,7 +142,8 @@ class _Stream(Listening):
         wire.opened(self._socket)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        if self._socket.gettimeout() != (wait := self._wire.patience(timeout)):
+        wait = self._wire.patience(timeout)
+        if self._socket.gettimeout() != wait:  # to set it is a system call
             self._socket.settimeout(wait)
         try:
             if _ROOM:
@@ -154,7 +156,8 @@ class _Stream(Listening):
             raise httpcore.ReadError(str(error)) from error
         if data:
             self._wire.stamp(ancillary)
-            self._hear(data)
+            if self._heard is not None:
+                self._hear(data)
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -221,7 +224,8 @@ class _Tls(Listening):
             return b""
         except ssl.SSLError as error:
             raise httpcore.ReadError(str(error)) from error
-        self._hear(data)
+        if self._heard is not None:
+            self._hear(data)
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:

@@ -49,6 +49,36 @@ def test_events(body: bytes, events: list[SseEvent]) -> None:
         assert not reader.stray
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"",
+        b"data: a\n\n",
+        b"data: a",
+        b"data: a\n\ndata: b",
+        b"data: a\n",
+        b"data: a\n\r",
+        b"data: a\r\n\r",
+        b"event: error\n",
+        b"event: err",
+        b"\n",
+        b": x\n",
+    ],
+)
+@pytest.mark.parametrize("after", [b"data: y\n\n", b"\ndata: y\n\n", b"data: y\n\nz\n", b"\xef\xbb\xbfdata: y\n\n"])
+def test_a_read_of_one_event_is_as_its_bytes_one_by_one(before: bytes, after: bytes) -> None:
+    """Such a read is not split into lines: what stands before it may not be forgotten, nor taken for a part of it."""
+    reads = [before, b"data: x\n\n", after]
+    found, reader = read(reads)
+    expected, other = read([bytes([byte]) for byte in b"".join(reads)])
+    assert (found, reader.stray, reader.pings) == (expected, other.stray, other.pings)
+
+
+def test_a_read_of_one_event_that_is_too_long_ends_the_reading() -> None:
+    found, reader = read([b"data: a\n\n", b"data: " + b"x" * 40 + b"\n\n", b"data: b\n\n"], max_bytes=20)
+    assert (found, reader.overlong) == (data(b"a"), True)
+
+
 def test_comments_are_counted() -> None:
     assert read([b":\n\n:\n\n: keep-alive\n\ndata: a\n\n"])[1].pings == 3
 
