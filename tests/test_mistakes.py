@@ -51,6 +51,24 @@ def test_an_option_that_is_not_there(name: str, state_home: Home, capsys: pytest
     assert f"{name} --help" in text
 
 
+@pytest.mark.parametrize(
+    ("typed", "missing", "example"),
+    [
+        ("replay", "FILE", "phasetop replay @last"),
+        ("export", "FILE", "phasetop export @last --to md"),
+        ("sessions show", "NAME", "phasetop sessions show @last"),
+        ("sessions rename", "OLD", "phasetop sessions rename @last before"),
+        ("sessions rm", "NAME", "phasetop sessions rm @last"),
+    ],
+)
+def test_no_recording_is_named(
+    typed: str, missing: str, example: str, state_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = said(capsys, *typed.split()).splitlines()
+    assert first.startswith(f"{missing} is missing: phasetop {typed} ")
+    assert second.strip() == f"a recording is a name that `phasetop sessions` lists, @last, @2 or a file: {example}"
+
+
 @pytest.mark.parametrize(("name", "option"), TAKING)
 def test_an_option_without_its_value(name: str, option: str, state_home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, *words(name), option).startswith(f"{option} lacks its value: {option} ")

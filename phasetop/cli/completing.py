@@ -1,9 +1,19 @@
-"""What the shell completes where a recording's name is expected: names, ``@last``, the ids of running sessions, files."""
+"""Where a recording's name is expected: what the shell completes (names, ``@last``, ids of running sessions, files)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from click.shell_completion import CompletionItem
+
+
+class Recording(click.Argument):
+    """An argument that names a recording; ``example``: the command with one, for who gave none."""
+
+    def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
+        self.example = example
+        super().__init__(*args, shell_complete=recordings, **kwargs)
 
 
 def recordings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001

@@ -36,7 +36,7 @@ def lines_of(error: click.ClickException, arguments: Sequence[str]) -> list[str]
     if isinstance(error, click.BadOptionUsage):
         return [_lacking(error.option_name, found) if "requires" in error.message else _plain(error), _help(found)]
     if isinstance(error, click.MissingParameter):
-        return [_missing(error, found), _help(found)]
+        return [_missing(error, found), _recording(error.param) or _help(found)]
     if isinstance(error, click.BadParameter):
         return [_bad_value(error, found, arguments)]
     if (match := _NO_COMMAND.fullmatch(error.message)) is not None:
@@ -130,6 +130,12 @@ def _missing(error: click.MissingParameter, context: click.Context) -> str:
     name = (param.metavar or (param.name or "").upper()) if param is not None else "a word"
     pieces = [piece for piece in context.command.collect_usage_pieces(context) if "OPTIONS" not in piece]
     return f"{name.rstrip('.…')} is missing: {' '.join([context.command_path, *pieces])}"
+
+
+def _recording(param: click.Parameter | None) -> str | None:
+    """What a recording is called, where one is missing."""
+    example = getattr(param, "example", None)
+    return example and f"a recording is a name that `phasetop sessions` lists, @last, @2 or a file: {example}"
 
 
 def _bad_value(error: click.BadParameter, context: click.Context, arguments: Sequence[str]) -> str:

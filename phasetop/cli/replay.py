@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from phasetop.cli.completing import recordings
+from phasetop.cli.completing import Recording
 from phasetop.cli.options import CONTEXT, Within, display_options, json_option, option
 
 EPILOG: Final = """\b
@@ -37,7 +37,7 @@ def _read(module: str, name: str) -> Callable[[click.Context, click.Parameter, s
 
 
 @click.command(context_settings=CONTEXT, epilog=EPILOG)
-@click.argument("file", shell_complete=recordings)
+@click.argument("file", cls=Recording, example="phasetop replay @last")
 @option(
     "--at",
     metavar="TIME",

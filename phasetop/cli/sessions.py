@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from phasetop.cli.completing import recordings
+from phasetop.cli.completing import Recording
 from phasetop.cli.options import CONTEXT, json_option, option
 
 EPILOG: Final = """\b
@@ -50,7 +50,7 @@ def list_(context: click.Context, as_json: str | None) -> None:
 
 
 @sessions.command("show", context_settings=CONTEXT)
-@click.argument("name", shell_complete=recordings)
+@click.argument("name", cls=Recording, example="phasetop sessions show @last")
 @json_option("Print one JSON object, each request as run --json has it.")
 @click.pass_context
 def show(context: click.Context, name: str, as_json: str | None) -> None:
@@ -61,7 +61,7 @@ def show(context: click.Context, name: str, as_json: str | None) -> None:
 
 
 @sessions.command("rename", context_settings=CONTEXT)
-@click.argument("old", shell_complete=recordings)
+@click.argument("old", cls=Recording, example="phasetop sessions rename @last before")
 @click.argument("new")
 @click.pass_context
 def rename(context: click.Context, old: str, new: str) -> None:
@@ -72,7 +72,7 @@ def rename(context: click.Context, old: str, new: str) -> None:
 
 
 @sessions.command("rm", context_settings=CONTEXT)
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=recordings)
+@click.argument("names", cls=Recording, metavar="NAME...", nargs=-1, required=True, example="phasetop sessions rm @last")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def remove(context: click.Context, names: tuple[str, ...], yes: bool) -> None:
