@@ -23,6 +23,7 @@ from phasetop.recording import check_hello, notice, settle, why_it_ended
 from phasetop.session import Session
 from phasetop.ssh import Address, Failure
 from phasetop.standing import Standing
+from phasetop.unzipped import GZIP_MAGIC
 from phasetop.visible import harmless
 
 GIVE_UP_S: Final = 600.0
@@ -284,6 +285,8 @@ def _check(first: bytes) -> None:
     """Refuse what is no session of a format that this version reads. Raises `FormatError`."""
     if first.startswith(far.HELLO) and len(first) >= HEAD_BYTES - 1:
         return  # too long to be shown whole
+    if first.startswith(GZIP_MAGIC):
+        raise FormatError("a packed recording is not read over ssh: copy it here (scp), then `phasetop replay` it")
     try:
         event = codec.decode_lean(first)
     except codec.BadLine:

@@ -47,22 +47,59 @@ list() {
  done;
  echo "$n listed";
 };
+oldest() {
+ m=; set +f;
+ for h in "$1".part*.phasetop; do
+  k=${h##*.part}; k=${k%.phasetop};
+  case $k in ''|*[!0-9]*) continue;; esac;
+  if [ -f "$h" ] && { [ -z "$m" ] || [ "$k" -lt "$m" ]; }; then m=$k; g=$h; fi;
+ done; set -f;
+ [ "$m" ];
+};
+kept() {
+ r="$s/recordings/$1";
+ for g in "$r" "$r.phasetop"; do [ -f "$g" ] && return; done;
+ oldest "$r" && return;
+ for g in "$r.phasetop.gz" "$r.part2.phasetop.gz"; do [ -f "$g" ] && return; done;
+ g=; return 1;
+};
+live() {
+ g="$s/live/$1.phasetop"; [ -f "$g" ] && return;
+ set +f;
+ for g in "$s/live/$1"*.phasetop; do case $g in *.part*) ;; *) [ -f "$g" ] && { set -f; return; };; esac; done;
+ set -f;
+ oldest "$s/live/$1" && return;
+ set +f;
+ for g in "$s/live/$1"*.part*.phasetop; do [ -f "$g" ] && { oldest "${g%.part*}"; return; }; done;
+ set -f; g=; return 1;
+};
 search() {
  g=; [ "$1" ] || return;
- set +f;
- for g in "$1" "$s/recordings/$1" "$s/recordings/$1.phasetop" "$s/live/$1.phasetop"; do [ -f "$g" ] && return; done;
- for g in "$s"/live/"$1"*.phasetop; do case $g in *.part*) ;; *) [ -f "$g" ] && return;; esac; done;
- for g in "$s"/live/"$1"*.phasetop; do [ -f "$g" ] && return; done;
+ g=$1; [ -f "$g" ] && return;
+ kept "$1" && return;
+ live "$1" && return;
  if [ "$2" ]; then
-  for g in "$s"/recordings/*.phasetop; do head -c 1024 "$g" 2> /dev/null | grep -qF "$2" && return; done;
+  set +f;
+  for g in "$s"/recordings/*.phasetop; do
+   case $g in *.part*) ;; *) head -c 1024 "$g" 2> /dev/null | grep -qF "$2" && { set -f; return; };; esac;
+  done;
+  for g in "$s"/recordings/*.part*.phasetop; do
+   head -c 1024 "$g" 2> /dev/null | grep -qF "$2" && { oldest "${g%.part*}"; set -f; return; };
+  done;
+  set -f;
  fi;
  g=;
 };
+newest() {
+ f=$(ls -t "$s/recordings" 2> /dev/null | grep '\.phasetop\(\.gz\)\{0,1\}$' | head -n 1);
+ f=${f%.gz}; f=${f%.phasetop};
+ k=${f##*.part};
+ case $k in ''|*[!0-9]*) ;; *) f=${f%.part*};; esac;
+ g=; [ "$f" ] && kept "$f";
+};
 follow() {
  f=$(printf %b "$2."); f=${f%.};
- case $f in @last) f=$(ls -t "$s/recordings" 2> /dev/null | head -n 1); g=${f%%.part[0-9]*};
-  [ -f "$s/recordings/$g.phasetop" ] && f=$g;; "~/"*) f=$HOME/${f#??};; esac;
- search "$f" "$3"; set -f;
+ case $f in @last) newest;; "~/"*) search "$HOME/${f#??}" "$3";; *) search "$f" "$3";; esac;
  case $g in "") echo "$n none"; return;; /*) ;; *) g=$PWD/$g;; esac;
  if [ ! -r "$g" ]; then echo "$n unreadable"; return; fi;
  o=; p=0; h=$(held "$g");

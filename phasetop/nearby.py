@@ -9,14 +9,14 @@ from msgspec import Struct
 
 from phasetop import codec, places
 from phasetop import events as ev
-from phasetop.parts import SUFFIX, split_stem, stem_of
+from phasetop.parts import split_stem, stem_of
 
 _HEAD_BYTES: Final = 1 << 16
 """The names of server and model stand within so much of a session's beginning."""
 
 
 class LiveSession(Struct, frozen=True):
-    """A session that is being written: its file, the model it runs on, and when it began (wall clock, ns)."""
+    """A session that is being written: its first part, the model it runs on, and when it began (wall clock, ns)."""
 
     path: Path
     model: str | None
@@ -35,9 +35,9 @@ class Recording(Struct, frozen=True):
 def live_sessions(but: str | None = None) -> list[LiveSession]:
     """The sessions of this machine that run and have a server, newest first; ``but``: the id of one's own."""
     found: list[LiveSession] = []
-    for path in _newest(places.live_folder(), f"*{SUFFIX}"):
-        if split_stem(path.stem)[0] != but and places.is_live(path):
-            known = _head(path)
+    for files in places.live_files():
+        if split_stem(files[0].stem)[0] != but and any(map(places.is_live, files[-2:])):
+            known = _head(files[0], files[-1])
             if known is not None:
                 found.append(known)
     return found
@@ -57,18 +57,11 @@ def recordings(limit: int = 20) -> list[Recording]:
     return found
 
 
-def _newest(folder: Path, pattern: str) -> list[Path]:
+def _head(first: Path, newest: Path) -> LiveSession | None:
+    """What a session tells, in the file that has its first part, by the head of its newest."""
     try:
-        dated = [(path.stat().st_mtime, path) for path in folder.glob(pattern) if path.is_file()]
-    except OSError:
-        return []
-    return [path for _, path in sorted(dated, reverse=True)]
-
-
-def _head(path: Path) -> LiveSession | None:
-    try:
-        with path.open("rb") as file:
-            return told_by(path, file.read(_HEAD_BYTES))
+        with newest.open("rb") as file:
+            return told_by(first, file.read(_HEAD_BYTES))
     except OSError:
         return None
 

@@ -16,6 +16,8 @@ from phasetop.inflow import Inflow
 from phasetop.present import Present
 from phasetop.recording import settle
 from phasetop.session import Session
+from phasetop.standing import Standing
+from phasetop.unzipped import GZIP_MAGIC
 
 JUNK_BYTES: Final = 1 << 20
 """So much may stand before the session's first line: what a login prints."""
@@ -31,8 +33,6 @@ class Piped:
         fd: a pipe, or a file. It may be shared with others, so it stays as it is (blocking).
         clock: this machine's steady clock, ns.
     """
-
-    standing = None
 
     def __init__(self, fd: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._fd = fd
@@ -54,6 +54,15 @@ class Piped:
     def live(self) -> bool:
         """Whether more may come."""
         return not self._ended
+
+    @property
+    def standing(self) -> Standing | None:
+        """That the session goes on in a file that does not come by here; None while it does not."""
+        part = self.session.goes_on
+        if not self.live or part is None or part.part <= self._inflow.part:
+            return None
+        here = f"part {part.part}"
+        return Standing(f"goes on in {here}", f"the session goes on in {here}, another file, which did not come by here")
 
     def now(self) -> int:
         """The session's present, as far as it is known; see `Present`."""
@@ -95,6 +104,8 @@ class Piped:
     def _begin(self, data: bytes) -> bytes:
         """Leave out what stands before the session; what comes from its first line on, nothing while it has not come."""
         data = self._before + data
+        if data.startswith(GZIP_MAGIC):
+            raise FormatError("what comes on stdin is packed: `gzip -dc FILE | phasetop watch -`")
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             line = data[start : end + 1]

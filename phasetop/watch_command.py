@@ -17,7 +17,7 @@ from phasetop.display import Display, has_terminal
 from phasetop.faults import EXIT_FAILED, EXIT_OK, PhasetopError, UsageError
 from phasetop.nearby import LiveSession, live_sessions, told_by
 from phasetop.output import say, tell
-from phasetop.parts import last_part, stem_of
+from phasetop.parts import last_part, split_stem, stem_of
 from phasetop.ssh import Address
 from phasetop.visible import harmless
 
@@ -258,9 +258,12 @@ def _find_there(link: Connection, wanted: Wanted, *, view: bool) -> str:
     """The id of the session that runs on the far machine; of several the one that is chosen."""
     told = False
     while True:
-        found = [one for name, head in _listed(link) if (one := told_by(Path(name), head)) is not None]
+        heads: dict[str, bytes] = {}
+        for name, head in _listed(link):
+            heads.setdefault(split_stem(stem_of(name))[0], head)  # of a session in parts the newest's, which comes first
+        found = [one for session, head in heads.items() if (one := told_by(Path(session), head)) is not None]
         if found:
-            return choose(found, str(link.address)).path.stem
+            return choose(found, str(link.address)).path.name
         if not view and not wanted.wait:
             raise PhasetopError(f"nothing is running on {link.address} (--wait waits for a run)")
         if not told:

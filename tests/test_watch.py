@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from phasetop import codec
 from phasetop import events as ev
@@ -43,7 +44,9 @@ class Writer:
         os.write(self._fd, codec.encode_all(lines))
 
     def close(self) -> None:
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 @pytest.fixture
@@ -130,6 +133,30 @@ def test_of_several_one_is_named(writer: Callable[..., Writer]) -> None:
     done = watch("aaa2", "--json=compact")
     assert done.returncode == 0
     assert [one["text"] for one in json.loads(done.stdout)["requests"]] == [TEXT.decode()]
+
+
+def test_a_session_in_parts_is_shown_from_its_first_that_is_there(writer: Callable[..., Writer], state_home: Home) -> None:
+    """Without a name as by its id, from where the writer is in part 3; part 1 has gone meanwhile (--max-size)."""
+    one = writer("019", [*SERVED, ev.Part(t=190_000_000, part=2, file="x")])
+    one.close()
+    written = [one.path]
+    for part, lines in ((2, [ev.Part(t=195_000_000, part=3, file="x")]), (3, END)):
+        head = [
+            replace(HELLO, part=part),
+            *SERVED[1:3],
+            *(SERVED[3:] if part == 2 else []),
+            ev.Part(t=190_000_000, part=part),
+        ]
+        written.append(one.path.with_name(f"{one.path.stem}.part{part}.phasetop"))
+        newest = Writer(written[-1], [*head, ev.Tok(t=191_000_000 + part, r=0, x=f" in {part}"), *lines])
+        if part == 2:
+            newest.close()
+    for expected in (TEXT + b" in 2 in 3", TEXT + b" in 2 in 3"):
+        for name in ([], ["0192f3c4"]):
+            done = watch("--plain", *name)
+            assert (done.returncode, done.stdout) == (0, expected), done.stderr
+        written.pop(0).unlink(missing_ok=True)  # the head of part 2 has what ran
+    newest.close()
 
 
 def test_nothing_runs(state_home: Home) -> None:

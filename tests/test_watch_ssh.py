@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import os
 import subprocess
 import sys
@@ -149,6 +150,11 @@ def collectors(state: str) -> list[int]:
     [
         (["far:nothing"], 1, "far: there is no session 'nothing'"),
         (["far:hosts"], 1, "this is no phasetop session"),
+        (
+            ["far:packed"],
+            1,
+            "a packed recording is not read over ssh: copy it here (scp), then `phasetop replay` it",
+        ),
         (["far:"], 1, "nothing is running on far (--wait waits for a run)"),
         (["nobody@far"], 1, "nobody@far refused: `ssh nobody@far` has to work without a password"),
         (["stranger@elsewhere:x"], 1, "the key of stranger@elsewhere is not known: connect once"),
@@ -158,6 +164,7 @@ def collectors(state: str) -> list[int]:
 )
 def test_what_is_wrong_is_one_plain_line(far_machine: FarMachine, arguments: list[str], status: int, words: str) -> None:
     (far_machine.home / "hosts").write_bytes(b"127.0.0.1 localhost\n")
+    (far_machine.home / "packed").write_bytes(gzip.compress(FILE))
     config = far_machine.config.with_name("ssh_config")
     with config.open("a") as file:
         file.write(f"Host elsewhere\n HostName 127.0.0.1\n Port {far_machine.port}\n UserKnownHostsFile /dev/null\n")

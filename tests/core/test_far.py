@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shutil
@@ -175,6 +176,50 @@ def test_an_id_means_the_first_part_of_a_session(run_script: Callable[..., Conne
         opened = until(link, far.Opened)
         assert isinstance(opened, far.Opened)
         assert opened.path == bytes(live / f"0000cafe-1111{found}.phasetop")
+
+
+def test_where_its_first_parts_are_gone_the_oldest_that_is_there_is_meant(
+    run_script: Callable[..., Connection], tmp_path: Path
+) -> None:
+    live, kept = tmp_path / "phasetop" / "live", tmp_path / "phasetop" / "recordings"
+    live.mkdir(parents=True)
+    kept.mkdir()
+    for part in (3, 10, 22):
+        (live / f"0000cafe-1111.part{part}.phasetop").write_bytes(FILE)
+        (kept / f"a.part2b.part{part}.phasetop").write_bytes(FILE)
+    (kept / "notes.txt").write_text("the newest file there is no recording\n")
+    for name, session, found in (
+        (b"0000cafe", None, live / "0000cafe-1111.part3.phasetop"),
+        (b"0000cafe-1111", None, live / "0000cafe-1111.part3.phasetop"),
+        (b"a.part2b", None, kept / "a.part2b.part3.phasetop"),
+        (b"@last", None, kept / "a.part2b.part3.phasetop"),
+        (b"/gone", HELLO.session, kept / "a.part2b.part3.phasetop"),
+    ):
+        link = run_script()
+        until(link, far.Ready)
+        link.send(far.follow_line(0, name, session))
+        opened = until(link, far.Opened)
+        assert isinstance(opened, far.Opened)
+        assert opened.path == bytes(found), name
+
+
+def poll_on(source: FarSession) -> None:
+    while source.live:
+        source.poll()
+        time.sleep(0.01)
+
+
+def test_a_packed_recording_is_found_and_refused_with_what_to_do(
+    run_script: Callable[..., Connection], tmp_path: Path
+) -> None:
+    kept = tmp_path / "phasetop" / "recordings"
+    kept.mkdir(parents=True)
+    (kept / "one.phasetop.gz").write_bytes(gzip.compress(FILE))
+    for name in (b"one", b"@last"):
+        link = run_script()
+        source = FarSession(FAR, name, connect=lambda _, link=link: link)  # type: ignore[misc]
+        with pytest.raises(FormatError, match=r"one\.phasetop\.gz: a packed recording is not read over ssh: copy it here"):
+            poll_on(source)
 
 
 # ---- a session through links that are cut

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from phasetop import codec
 from phasetop import events as ev
 from phasetop.faults import FormatError
 from phasetop.piped import JUNK_BYTES, Piped
-from tests.core.small_session import FILE, LINES
+from phasetop.standing import Standing
+from tests.core.small_session import FILE, HELLO, LINES
 
 S = 1_000_000_000
 
@@ -117,3 +120,28 @@ def test_what_is_no_session(pipe: Pipe, text: bytes, words: str) -> None:
 def test_no_end_of_junk(pipe: Pipe) -> None:
     with pytest.raises(FormatError, match="no phasetop session"):
         pipe.whole(b"x" * (JUNK_BYTES + 50_000))
+
+
+def test_what_is_packed_is_told_with_what_unpacks_it(pipe: Pipe) -> None:
+    packed = gzip.compress(FILE)
+    assert not pipe.put(packed[:1])
+    with pytest.raises(FormatError, match=r"is packed: `gzip -dc FILE \| phasetop watch -`"):
+        pipe.put(packed[1:])
+
+
+def test_a_session_that_goes_on_in_another_file_says_so_until_that_comes(pipe: Pipe) -> None:
+    pipe.put(FILE)
+    assert pipe.source.standing is None
+    pipe.put(codec.encode(ev.Part(t=60, part=2, file="x.part2.phasetop")))
+    assert pipe.source.standing == Standing(
+        "goes on in part 2", "the session goes on in part 2, another file, which did not come by here"
+    )
+    head = [replace(HELLO, part=2), ev.Part(t=61, part=2)]
+    pipe.put(codec.encode_all([*head, ev.Tok(t=70, r=0, x="!")]))
+    assert pipe.source.standing is None
+    assert pipe.source.session.runs[0].tokens.text[-1] == "!"
+    pipe.put(codec.encode(ev.Part(t=80, part=3, file="x.part3.phasetop")))
+    assert pipe.source.standing is not None
+    pipe.end()
+    assert pipe.source.standing is None
+    assert pipe.source.session.notices.items[-1].code == "stream-ended"
