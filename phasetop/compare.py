@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phasetop import student
 from phasetop.columns import LIVE
@@ -35,6 +36,9 @@ LIKE_PROMPT: Final = 0.05
 """Prompts whose lengths differ by no more than this share are alike for prefill."""
 SHORTEST: Final = 8
 """Replies are not cut below so many tokens: where one is shorter, its group is left out of decode."""
+
+CELL, PROMPT, TOKENS = "cell", "prompt", "tokens"
+"""What makes requests alike: the same cell of a bench, the same prompt, as many tokens in one whose text is not known."""
 
 _ENDED: Final = ("stop", "length", "tool_calls")
 
@@ -79,12 +83,13 @@ METRICS: Final = (
 
 
 class Sample(Struct, frozen=True):
-    """One request of a side: where it is from, and what it is like."""
+    """One request of a side: where it is from, what it is like, and what it is like where texts are not known."""
 
     session: Session
     run: Run
     key: str
     measures: Measures
+    counted: str
 
 
 class Side(Struct, frozen=True):
@@ -126,13 +131,29 @@ class Difference(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """What came of it. ``alike``: there are requests of both sides that can be compared with each other."""
+    """What came of it.
+
+    Attributes:
+        a: one side.
+        b: the other.
+        like_by: what the requests that are compared have in common: cell, prompt, tokens; empty: none are compared.
+        hidden: texts of prompts were left out of a recording.
+        differences: what is not the same.
+        metrics: the figures.
+
+    """
 
     a: Side
     b: Side
-    alike: bool
+    like_by: tuple[str, ...]
+    hidden: bool
     differences: tuple[Difference, ...]
     metrics: tuple[Compared, ...]
+
+    @property
+    def alike(self) -> bool:
+        """There are requests of both sides that can be compared with each other."""
+        return bool(self.like_by)
 
 
 def side_of(sessions: Iterable[tuple[str, Session]]) -> Side:
@@ -149,21 +170,24 @@ def side_of(sessions: Iterable[tuple[str, Session]]) -> Side:
             labels = (info.labels if info is not None else None) or {}
             if info is None or end is None or end.finish not in _ENDED or labels.get("warmup") or labels.get("fill"):
                 continue
-            samples.append(Sample(session, run, _key(session, run, labels), measure(session, run)))
+            measures = measure(session, run)
+            counted = _counted(run, measures)
+            samples.append(Sample(session, run, _key(run, labels) or counted, measures, counted))
     return Side(tuple(names), _label(samples), tuple(samples))
 
 
-def _key(session: Session, run: Run, labels: Mapping[str, Any]) -> str:
-    """What a request has to have in common with another to be like it."""
+def _key(run: Run, labels: Mapping[str, Any]) -> str | None:
+    """What a request has to have in common with another to be like it; None where its text was left out."""
     if labels.get("cell") is not None:
-        return f"cell {msgspec.json.encode(labels['cell'], order='sorted').decode()}"
+        return f"{CELL} {msgspec.json.encode(labels['cell'], order='sorted').decode()}"
     prompt = prompt_of(run)
-    if isinstance(prompt, str):
-        return f"prompt {sha256(prompt.encode('utf-8', 'replace')).hexdigest()[:16]}"
-    counts = measure(session, run).tokens
-    if counts.prompt is None:  # nothing is known of it: it is like no other
-        return f"unknown {id(run)}"
-    return f"tokens {counts.prompt}"
+    return f"{PROMPT} {sha256(prompt.encode('utf-8', 'replace')).hexdigest()[:16]}" if isinstance(prompt, str) else None
+
+
+def _counted(run: Run, measures: Measures) -> str:
+    """The same for one whose text is not known: how many tokens its prompt has."""
+    count = measures.tokens.prompt
+    return f"{TOKENS} {count}" if count is not None else f"unknown {id(run)}"  # of which nothing is known: like no other
 
 
 def _label(samples: Sequence[Sample]) -> str:
@@ -177,10 +201,24 @@ def _label(samples: Sequence[Sample]) -> str:
 
 def compare(a: Side, b: Side) -> Comparison:
     """B against A."""
-    common = {sample.key for sample in a.samples} & {sample.key for sample in b.samples}
+    common = _common(a, b)
+    hidden = any(sample.key == sample.counted for side in (a, b) for sample in side.samples)
+    if not common and hidden:  # one side has the texts, perhaps, and the other none
+        a, b = _by_count(a), _by_count(b)
+        common = _common(a, b)
     groups = [_group(a, b, key) for key in sorted(common)] or [(a.samples, b.samples)]
     metrics = tuple(_compare(metric, groups, alike=bool(common)) for metric in METRICS)
-    return Comparison(a, b, bool(common), tuple(_differences(a, b)), metrics)
+    like_by = tuple(word for word in (CELL, PROMPT, TOKENS) if any(key.startswith(word) for key in common))
+    return Comparison(a, b, like_by, hidden, tuple(_differences(a, b)), metrics)
+
+
+def _common(a: Side, b: Side) -> set[str]:
+    return {sample.key for sample in a.samples} & {sample.key for sample in b.samples}
+
+
+def _by_count(side: Side) -> Side:
+    samples = (sample if sample.key.startswith(CELL) else replace(sample, key=sample.counted) for sample in side.samples)
+    return replace(side, samples=tuple(samples))
 
 
 Group = tuple[tuple[Sample, ...], tuple[Sample, ...]]

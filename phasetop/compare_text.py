@@ -7,7 +7,7 @@ from math import ceil, log
 from typing import Any, Final
 
 from phasetop import figures as fig
-from phasetop.compare import CERTAIN, Compared, Comparison, Side
+from phasetop.compare import CERTAIN, TOKENS, Compared, Comparison, Side
 
 PLOT: Final = 33
 """Columns of the intervals' axis."""
@@ -45,6 +45,7 @@ def comparison_object(found: Comparison) -> dict[str, Any]:
     return {
         "a": {"files": list(found.a.names), "label": found.a.label},
         "b": {"files": list(found.b.names), "label": found.b.label},
+        "like_by": list(found.like_by),
         "differences": [{"what": each.what, "a": each.a, "b": each.b} for each in found.differences],
         "metrics": [
             {
@@ -106,7 +107,10 @@ def _sentences(found: Comparison) -> Iterator[str]:
         yield f"Nothing to compare: {who} no request that came to its end."
         return
     if not found.alike:
-        yield "The prompts differ: no request of A is like one of B, so the ratios are no comparison of like with like."
+        differ = "The prompts' texts were left out, and their lengths" if found.hidden else "The prompts"
+        yield f"{differ} differ: no request of A is like one of B, so the ratios are no comparison of like with like."
+    elif TOKENS in found.like_by:
+        yield "Texts were left out of a recording (--redact): prompts of as many tokens count as the same."
     by_name = {each.metric.name: each for each in found.metrics}
     decode = by_name["decode_tok_per_s"]
     if decode.ratio is not None:

@@ -183,6 +183,41 @@ def test_redacted_prompts_of_unknown_length_are_not_taken_for_the_same(
     assert not compared(capsys, a, b)["by_name"]["decode_tok_per_s"]["like"]
 
 
+@pytest.mark.parametrize("redacted", ["ab", "b"])
+def test_redacted_prompts_of_as_many_tokens_count_as_the_same_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], redacted: str
+) -> None:
+    def redact(event: dict[str, Any]) -> dict[str, Any]:
+        return {**event, "messages": [{"role": "user", "content": 5}]} if event["k"] == "request" else event
+
+    paths = {name: record(tmp_path / f"{name}.phasetop", [step]) for name, step in (("a", 10.0), ("b", 20.0))}
+    for name in redacted:
+        changed(Path(paths[name]), redact)
+    found = compared(capsys, paths["a"], paths["b"])
+    assert found["like_by"] == ["tokens"]
+    assert found["by_name"]["decode_tok_per_s"]["like"]
+    assert main(["compare", paths["a"], paths["b"]]) == 0
+    assert capsys.readouterr().out.startswith(
+        "Texts were left out of a recording (--redact): prompts of as many tokens count as the same.\n"
+    )
+
+
+def test_redacted_prompts_of_other_lengths_are_no_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def redact(more: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        def change(event: dict[str, Any]) -> dict[str, Any]:
+            if event["k"] == "request":
+                return {**event, "messages": [{"role": "user", "content": 5}]}
+            return {**event, "prompt_n": event["prompt_n"] + more} if event["k"] == "timings" else event
+
+        return change
+
+    paths = [record(tmp_path / f"{name}.phasetop", [10.0]) for name in ("a", "b")]
+    a, b = (changed(Path(path), redact(more)) for path, more in zip(paths, (0, 3), strict=True))
+    assert compared(capsys, a, b)["like_by"] == []
+    assert main(["compare", a, b]) == 0
+    assert "The prompts' texts were left out, and their lengths differ" in capsys.readouterr().out
+
+
 def test_one_run_a_side_has_no_verdict_on_what_is_allocated_either(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
