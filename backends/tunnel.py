@@ -177,7 +177,7 @@ class Tunnel:
             argv = command(self.address, options=[*_OPTIONS, "-N", *forwards])
         self._spawn(argv, with_shell=with_shell)
         end = time.monotonic() + OPENING_S
-        patience: float | None = None
+        until_s: float | None = None
         while not given_up() and time.monotonic() < end:
             if with_shell and self._spoke.is_set():
                 self.has_shell = True
@@ -191,8 +191,8 @@ class Tunnel:
             if stands and not with_shell:
                 return True
             if stands:
-                patience = patience or time.monotonic() + SHELL_S
-                if time.monotonic() > patience:
+                until_s = until_s or time.monotonic() + SHELL_S
+                if time.monotonic() > until_s:
                     return True  # a shell that says nothing, or another program instead of it
             self.gone.wait(_POLL_S)
         if given_up():

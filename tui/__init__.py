@@ -2,7 +2,7 @@
 
 What lives here: the app, one module a pane, the theme and the key table, and pure models (wrapping, lanes, the frame) that
 know no Textual. To add a pane: compute its content into `frame.Frame`, draw it in a module of its own, give it a place in
-the layout and its keys a row in the key table.
+`layout`, rows in `fitting`, a call in `painter`, and its keys a row in the key table (docs/architecture.md has the steps).
 """
 
 if __name__ != "phasetop.tui":

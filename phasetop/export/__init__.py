@@ -1,7 +1,7 @@
 """A recording written for other tools: JSON, CSV, Markdown, a web page, Perfetto's trace viewer.
 
-To add a format: a module here with a function ``write(exported)`` that yields text, and its row in `FORMATS`; from outside
-the tree, an entry point of the group ``phasetop.exporters`` whose name is the format's.
+To add a format: a module ``as_NAME`` here with a function ``write(exported)`` that yields text, and NAME in `FORMATS` and in
+the help of ``--to``; from outside the tree, an entry point of the group ``phasetop.exporters`` whose name is the format's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phasetop.session import Run, Session
 What = Literal["tokens", "requests", "samples"]
 """What the rows of a table are."""
 FORMATS: Final = ("json", "csv", "md", "html", "perfetto")
-"""Each is the module of this name here."""
+"""Each is the module ``as_NAME`` here."""
 GROUP: Final = "phasetop.exporters"
 
 

@@ -109,11 +109,13 @@ def test_values_are_the_figures_of_the_kept_session(bench: Bench, metronome: Bea
         figures = [measure(session, run) for run in runs]
         assert point["runs"] == 2
         assert point["prefill_tok_per_s"]["values"] == pytest.approx([one.rates.prefill_per_s for one in figures], rel=1e-6)
-        assert point["decode_tok_per_s"]["values"] == pytest.approx([one.rates.decode_per_s for one in figures], rel=1e-6)
+        rates = [one.rates.decode_per_s for one in figures if one.rates.decode_per_s is not None]
+        assert point["decode_tok_per_s"]["values"] == pytest.approx(rates, rel=1e-6)
         assert point["ttft_s"]["values"] == pytest.approx([(one.latency.ttft_ns or 0) / 1e9 for one in figures], rel=1e-6)
         assert point["prompt_tokens"] == 512
         assert point["output_tokens"] == 9
-        by_hand = [8e9 / (run.tokens.t[len(run.tokens) - 1] - run.tokens.t[0]) for run in runs]
+        took_ns = [run.tokens.t[len(run.tokens) - 1] - run.tokens.t[0] for run in runs]
+        by_hand = [8e9 / ns for ns in took_ns if ns]  # a busy machine may read all of a reply at once: it has no rate
         assert point["decode_tok_per_s"]["values"] == pytest.approx(by_hand, rel=1e-6)
     prompts = [run.info.at().prompt for run in session.runs.values()]  # type: ignore[union-attr]
     assert all(isinstance(prompt, str) for prompt in prompts)

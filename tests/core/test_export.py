@@ -11,10 +11,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from phasetop import places
 from phasetop.cli import main
+from phasetop.cli.export import export
 from phasetop.export import FORMATS, Exported, writer_of
 from phasetop.recording import load
 
@@ -209,3 +211,10 @@ def test_a_format_from_outside_the_tree(recording: Path, tmp_path: Path, monkeyp
         assert text_of(recording, "shout") == "1 REQUEST"
     finally:
         sys.modules.pop("shout_export", None)
+
+
+def test_help_names_every_format() -> None:
+    option = next(each for each in export.params if each.name == "to")
+    told = option.get_help_record(click.Context(export))
+    assert told is not None
+    assert [name for name in FORMATS if f"{name}," not in told[1]] == []

@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 FROM_HELP = "commands.md"
 """Its examples are those of --help: they name servers, and are looked at without being run."""
+HAS = (None, "llama-server")
+"""What a block may need here."""
 HERE = "http://127.0.0.1:8080"
 MADE: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "commands_page.py"))
 
@@ -103,31 +105,34 @@ def test_it_is_a_command_that_phasetop_takes(line: str) -> None:
         command.make_context("phasetop", rest, parent=context)
 
 
-RUN = [
-    pytest.param(page, block, id=f"{page.name}-{i}-{block.needs or 'here'}")
-    for page in PAGES
-    if page.name != FROM_HELP
-    for i, block in enumerate(typed(page))
-]
+RUN = [page for page in PAGES if page.name != FROM_HELP and any(block.needs in HAS for block in typed(page))]
+MISSING = sorted({f"{page.name}-{block.needs}" for page in PAGES for block in typed(page) if block.needs not in HAS})
 
 
-@pytest.mark.parametrize(("page", "block"), RUN)
-def test_it_runs(page: Path, block: Block, real: Real, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.name))
+def test_its_commands_run(page: Path, real: Real, request: pytest.FixtureRequest) -> None:
+    """In their order: a later block uses what an earlier one kept."""
     url = None
-    if block.needs == "llama-server":
-        server: LlamaServer = request.getfixturevalue("llama_server")
-        url = server.url
-    elif block.needs is not None:
-        pytest.skip(f"needs {block.needs}")
-    for line in block.lines:
-        command = line.replace(HERE, url) if url else line
-        assert HERE not in command, "it names a server: mark its block needs=llama-server"
-        env = {**real.env, "PHASETOP_MAX_TOKENS": "4", "PHASETOP_THREADS": "1", "PHASETOP_CONTEXT": "512"}
-        done = subprocess.run(
-            ["bash", "-c", command], env=env, cwd=real.folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=90,
-            check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{command}\n{done.stderr.decode()}"
+    for block in typed(page):
+        if block.needs not in HAS:
+            continue
+        if block.needs == "llama-server" and url is None:
+            server: LlamaServer = request.getfixturevalue("llama_server")
+            url = server.url
+        for line in block.lines:
+            command = line.replace(HERE, url) if block.needs and url else line
+            assert HERE not in command, "it names a server: mark its block needs=llama-server"
+            env = {**real.env, "PHASETOP_MAX_TOKENS": "4", "PHASETOP_THREADS": "1", "PHASETOP_CONTEXT": "512"}
+            done = subprocess.run(
+                ["bash", "-c", command], env=env, cwd=real.folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=90,
+                check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, f"{command}\n{done.stderr.decode()}"
+
+
+@pytest.mark.parametrize("what", MISSING)
+def test_what_it_needs_is_not_here(what: str) -> None:
+    pytest.skip(f"needs {what.rpartition('.md-')[2]}")
 
 
 def test_python_in_docs_runs(real: Real) -> None:
@@ -145,9 +150,18 @@ def test_python_in_docs_runs(real: Real) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
-        if not target.startswith(("http://", "https://", "mailto:")):
-            file, _, _ = target.partition("#")
-            assert not file or (page.parent / file).exists(), target
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        file, _, place = target.partition("#")
+        there = (page.parent / file).resolve() if file else page
+        assert there.exists(), target
+        assert not place or place in headings(there), target
+
+
+def headings(page: Path) -> set[str]:
+    """The places of a page that a link can name."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in re.findall(r"^#+ (.*)$", text, re.M)}
 
 
 def test_every_page_is_in_the_index() -> None:

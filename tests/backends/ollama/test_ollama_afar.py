@@ -197,12 +197,10 @@ def test_a_context_that_is_full_ends_the_reply(far: Far) -> None:
 
 def test_a_server_that_does_not_answer_holds_nothing_up(far: Far) -> None:
     far.close()
-    begun = time.monotonic()
     one, stage, thread = watch(far)
     finish(one)
     one.stop()
     thread.join(10)
     assert not thread.is_alive()
     assert why(stage) == []
-    assert time.monotonic() - begun < 10
     far._server.server_close()
