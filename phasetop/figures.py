@@ -74,7 +74,7 @@ def file_size(size_bytes: int) -> str:
 def _three_digits(value: float) -> str:
     if value < 9.995:
         return f"{value:.2f}"
-    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+    return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
 
 
 def share(fraction: float | None) -> str:

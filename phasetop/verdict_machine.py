@@ -146,8 +146,8 @@ def gpu_unseen(e: Evidence) -> Said:
     return (
         "the GPU is not used",
         (
-            f"{e.unseen_claim} to be on a GPU, but the driver sees no process of the server on any, which uses "
-            f"{e.server_cores:.1f} CPU cores: the model runs on the CPU. Its log says why (no device, no library)."
+            f"The model runs on the CPU: {e.unseen_claim} to be on a GPU, but the driver sees no process of the server on "
+            f"any, and it uses {e.server_cores:.1f} CPU cores. Its log says why (no device, no library)."
         ),
     )
 
@@ -177,7 +177,7 @@ def gpu_idle(e: Evidence) -> Said:
     return (
         "the GPU is idle",
         (
-            f"All layers are said to be on the GPU, but it is busy {e.gpu_busy_percent:.0f} % of the time and the server "
-            f"uses {e.server_cores:.1f} CPU cores: the model runs on the CPU. Its log says why (no device, no library)."
+            f"The model runs on the CPU: all layers are said to be on the GPU, but it is busy {e.gpu_busy_percent:.0f} % of "
+            f"the time and the server uses {e.server_cores:.1f} CPU cores. Its log says why (no device, no library)."
         ),
     )

@@ -17,18 +17,21 @@ TEXT_BESIDE_PAIRS: Final = 16
 """They have, as long as so many rows are left for the text."""
 SHORT_TEXT: Final = 4
 """While it has fewer than this, lanes go."""
-_AIR: Final = {"before_lanes": False, "after_text": False, "lane": 1}
-_COMFORT: Final = {"legend": False, "ask": False, "gap": 3, "progress": False}
+_AIR: Final = {"before_lanes": False, "after_text": False, "header_gap": 0, "lane": 1}
+_COMFORT: Final = {"legend": False, "ask": False, "gap": 3}
 _NEEDED: Final = {
     "gap": 1,
     "lane": 0,
     "before_text": False,
     "strip": 0,
     "before_trace": False,
-    "header_gap": 0,
+    "progress": False,
     "marks": False,
 }
-"""What goes, in this order, and what is left of it."""
+"""What goes, in this order, and what is left of it.
+
+The row for progress is the sentence's, too, where that is long: it stays longer than the blank one under the header.
+"""
 
 
 class Rows(Struct):
@@ -57,13 +60,8 @@ class Rows(Struct):
 
     @property
     def headline(self) -> int:
-        """Chip and limit, sentence, progress."""
-        return 3 if self.narrow else 2 + self.progress
-
-    @property
-    def after_headline(self) -> int:
-        """A blank row, where progress is not one in most phases."""
-        return (self.narrow or not self.progress) and self.before_trace
+        """Chip and limit, sentence, and progress, or the rest of the sentence."""
+        return 2 + self.narrow + self.progress
 
     @property
     def machine(self) -> int:
@@ -83,7 +81,7 @@ class Rows(Struct):
     @property
     def text(self) -> int:
         """What is left for the text, without its legend."""
-        head = 1 + self.header_gap + self.headline + self.after_headline
+        head = 1 + self.header_gap + self.headline + self.before_trace
         return self.height - head - self.trace - self.before_text - self.legend - self.foot
 
 
@@ -106,7 +104,7 @@ def fitted(width: int, height: int, cards: int, *, scrub: bool) -> Rows:
         after_text=not narrow,
         legend=not narrow,
         ask=scrub or not narrow,
-        progress=not narrow,
+        progress=True,
     )
     if cards > 1 and height >= PAIRS_FROM and not narrow:
         for rows.lane, rows.pairs, rows.pair_gap in ((2, cards, True), (2, cards, False), (1, cards, False), (2, 1, False)):
@@ -116,6 +114,8 @@ def fitted(width: int, height: int, cards: int, *, scrub: bool) -> Rows:
     if rows.text < TALL_TEXT and rows.rail and rows.text + rows.legend < 8:
         rows.rail, rows.strip = False, 2
     _shrink(rows, TALL_TEXT, _COMFORT if not scrub else {**_COMFORT, "ask": True})
+    if narrow:
+        _shrink(rows, TALL_TEXT, {"progress": False})
     _shrink(rows, SHORT_TEXT, _NEEDED)
     return rows
 

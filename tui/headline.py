@@ -19,6 +19,7 @@ from phasetop.tui.frame import RUNNING, Frame, State
 from phasetop.tui.kvgauge import about
 from phasetop.tui.layout import Layout
 from phasetop.tui.theme import Role
+from phasetop.tui.wording import first_fitting, in_two, on_rows, shorten, unsaid
 from phasetop.tui.wrap import text_width
 from phasetop.visible import clean
 
@@ -36,17 +37,28 @@ CHIP: Final[dict[State, tuple[str, Role]]] = {
 }
 SENTENCE_X: Final = 27
 LIMIT_WIDTH: Final = 60
+MEASURE: Final = "phasetop doctor --measure-bandwidth"
+BANDWIDTH: Final = "roofline.peak_bandwidth_bytes_per_s"
 OTHERS_CORES: Final = 0.4
 """Other programs that use less are not told: `phasetop.verdict_phases.contended`."""
 
 
 class Words(Struct, frozen=True):
-    """What the headline says: the rate and what is under it, the limit in bold, the sentence."""
+    """What the headline says: the rate and what is under it, the limit in bold, the sentence.
+
+    ``shorter``: other wordings of the limit, for where it does not fit.
+    """
 
     rate: str
     under: str
     limit: str
     why: str
+    shorter: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """All wordings of the limit, from long to short."""
+        return (self.limit, *self.shorter)
 
 
 def words_of(frame: Frame) -> Words:
@@ -78,11 +90,13 @@ def words_of(frame: Frame) -> Words:
                 limit += f", one in twenty over {milliseconds(gaps.p95)}"
             return _judged(frame, Words(number, made, limit, _machine_sentence(frame)))
         case "done":
+            summary = _summary(frame)
             return Words(
                 "" if rates.decode_per_s is None else rate(rates.decode_per_s),
                 "" if tokens.output is None else _tokens(tokens.output),
-                _summary(frame),
+                summary[0],
                 _ending(frame),
+                summary[1:],
             )
         case "failed":
             text = measures.finish.text or _unsaid(measures.finish)
@@ -91,7 +105,7 @@ def words_of(frame: Frame) -> Words:
         case _:
             made = _tokens(tokens.output) if tokens.output else ""
             number = "" if rates.decode_per_s is None else rate(rates.decode_per_s)
-            return Words(number, made, "stopped before the end", _summary(frame) if tokens.output else "")
+            return Words(number, made, "stopped before the end", _summary(frame)[0] if tokens.output else "")
 
 
 _CUT: Final = {
@@ -113,7 +127,8 @@ def _judged(frame: Frame, facts: Words) -> Words:
     """The verdict in the place of plain facts, where there is one."""
     if frame.verdict is None:
         return facts
-    return replace(facts, limit=clean(frame.verdict.limit), why=clean(frame.verdict.text))
+    limit = clean(frame.verdict.limit)
+    return replace(facts, limit=limit, why=unsaid(limit, clean(frame.verdict.text)))
 
 
 def _without_request(frame: Frame) -> Words:
@@ -165,21 +180,27 @@ def _prefill(frame: Frame) -> Words:
     return Words(number, under, "reading the prompt", why)
 
 
-def _summary(frame: Frame) -> str:
+def _summary(frame: Frame) -> tuple[str, ...]:
+    """How long the parts of a turn took, and its stalls; then the same in fewer words, its tokens told under the rate."""
     measures = frame.measures
     assert measures is not None
-    parts = []
+    stalls = measures.latency.stalls
+    end = [f"{count(stalls)} stall{'s' if stalls != 1 else ''}"] if stalls else []
+    whole, short = [], []
     if measures.latency.ttft_ns is not None:
-        parts.append(f"{' '.join(seconds(measures.latency.ttft_ns))} to the first token")
+        first = " ".join(seconds(measures.latency.ttft_ns))
+        whole.append(f"{first} to the first token")
+        short.append(f"first token {first}")
     if measures.tokens.output is not None and measures.tokens.output > 1:
         decode = measures.phases.ns("decode")
-        parts.append(f"{count(measures.tokens.output)} tokens" + (f" in {' '.join(seconds(decode))}" if decode else ""))
-    if measures.latency.stalls:
-        parts.append(f"{count(measures.latency.stalls)} stall{'s' if measures.latency.stalls != 1 else ''}")
-    return ", ".join(parts)
+        took = " ".join(seconds(decode)) if decode else ""
+        whole.append(_tokens(measures.tokens.output) + (f" in {took}" if took else ""))
+        short += [f"decode {took}"] if took else []
+    return (", ".join([*whole, *end]), ", ".join([*short, *end]), ", ".join([*short[:1], *end]))
 
 
 def _ending(frame: Frame) -> str:
+    """How it ended, and what limited it; where only the wish for more ended it, the limit comes first."""
     measures = frame.measures
     assert measures is not None
     finish = measures.finish
@@ -187,6 +208,8 @@ def _ending(frame: Frame) -> str:
     match finish.reason, finish.detail:
         case "length", "context":
             ended = "The context is full."
+        case "length", _ if verdict:
+            return f"{verdict} It ended at the limit of tokens."
         case "length", _:
             ended = "It ended at the limit of tokens."
         case "tool_calls", _:
@@ -197,7 +220,15 @@ def _ending(frame: Frame) -> str:
             return verdict
         case _:
             ended = "It ended by itself."
+    if not verdict and not frame.wide and (how := to_measure(frame)):
+        return f"{ended} {how}"
     return f"{ended} {verdict}" if verdict else ended + (" Enter asks the next turn." if frame.view.steers else "")
+
+
+def to_measure(frame: Frame) -> str:
+    """How the limit would be known, where a command makes it so; the rail, where there is one, says it, too."""
+    why = frame.measures.unknown.get(BANDWIDTH, "") if frame.measures is not None else ""
+    return f"To know what limits it: {MEASURE}." if MEASURE in why else ""
 
 
 def _what_to_do(frame: Frame) -> str:
@@ -224,9 +255,6 @@ def _machine_sentence(frame: Frame) -> str:
             parts.append(f"GPU busy {lane.number} %")
         if lane.held and not lane.stale:
             parts.append(f"the server holds {lane.held}")
-    measures = frame.measures
-    if measures is not None and measures.kv.tokens is not None:
-        parts.append(f"{count(measures.kv.tokens)} tokens in its cache")
     if not parts:
         return "What limits it is not known: no counters here."
     return f"{'; '.join(parts)}."
@@ -234,22 +262,6 @@ def _machine_sentence(frame: Frame) -> str:
 
 def _tokens(n: int) -> str:
     return f"{count(n)} token{'s' if n != 1 else ''}"
-
-
-def shorten(sentence: str, width: int) -> str:
-    """What fits of a sentence, or of several: the last go first, then clauses (they are parted by ``;``), then its end."""
-    while text_width(sentence) > width and ". " in sentence:
-        sentence = sentence.rpartition(". ")[0] + "."
-    while text_width(sentence) > width and ";" in sentence:
-        sentence = sentence.rpartition(";")[0].rstrip() + "."
-    return fit(sentence, width)
-
-
-def _in_two(text: str, width: int) -> tuple[str, str]:
-    """A long error on two rows, broken at a blank."""
-    at = text.rfind(" ", 0, width + 1)
-    at = at if at > width // 2 else width
-    return text[:at].rstrip(), fit(text[at:].lstrip(), width)
 
 
 def paint(area: Area, frame: Frame, layout: Layout) -> None:
@@ -268,30 +280,21 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
     x, y = (1, 1) if layout.limit_below else (SENTENCE_X, 0)
     room = area.width - 1 - x
     progress = running and _has_progress(frame)
-    free = layout.progress_row is not None and not progress  # the sentence may go on there
-    limit, why, more = words.limit, words.why, ""
-    if free and text_width(why) > room:
-        why, more = _in_two(why, room)
-        if more.endswith("…"):
-            why, more = _in_two(shorten(words.why, 2 * room - 12), room)
-    else:
-        why = shorten(why, room)
+    limit, why, more = first_fitting(words.limits, room), words.why, ""
     if frame.verdict is not None and running:
         limit = fit(limit, LIMIT_WIDTH)
-    if frame.state == "failed" and text_width(limit) > room:
-        (limit, why), more = _in_two(limit, room), ""
+    if frame.state == "failed" and text_width(words.limit) > room:
+        limit, why = in_two(words.limit, room)
+        more = shorten(words.why, room) if layout.goes_on else ""
+    else:
+        why, more = on_rows(why, room, 2 if layout.goes_on and not progress else 1)
     area.put(x, y, fit(limit, room), "ink", None, "b")
-    why_y = y + 1
-    if layout.progress_row is not None:
-        area.put(x, why_y, why, "soft")
-        area.put(x, layout.progress_row, more, "soft")
-        if progress:
-            _paint_progress(area.area(x, layout.progress_row, room, 1), frame)
-    elif layout.why:
-        if progress:
-            _paint_progress(area.area(x, why_y, room, 1), frame)
-        else:
-            area.put(x, why_y, why, "soft")
+    if progress and (layout.progress_row is not None or layout.why):
+        row = y + 1 if layout.progress_row is None else layout.progress_row
+        _paint_progress(area.area(x, row, room, 1), frame)
+    if layout.why and not (progress and layout.progress_row is None):
+        area.put(x, y + 1, why, "soft")
+        area.put(x, y + 2, more, "soft")
     if not layout.limit_below:
         area.right(head + 6, 1, words.under, "faint")
 

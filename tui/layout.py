@@ -19,6 +19,8 @@ GUTTER: Final = 8
 """Columns before the text: seven for the time, one blank."""
 TEXT_COLUMNS: Final = 88
 """Text is never wider: a measure that one can read."""
+PAGE_GAP_FROM: Final = 20
+"""From so many rows on a page over the view has a blank row above it."""
 
 
 class Rect(Struct, frozen=True):
@@ -52,6 +54,8 @@ def rail_rows(height: int) -> RailRows:
     """The parts of a rail of so many rows: energy goes first, then the gap, which the trace shows too, then one token."""
     if height < 12:
         return RailRows(4, None, 5)
+    if height == 13:  # one token stands right under the figures, so that the row of a device fits, too
+        return RailRows(3, 3, 7)
     figures = 5 if height >= 26 else 4 if height >= 15 else 3
     return RailRows(figures, figures + 1, figures + 5)
 
@@ -72,6 +76,7 @@ class Layout(Struct, frozen=True):
     limit_below: bool  # the limit has a row of its own under the chip
     why: bool  # there is a row for the sentence
     progress_row: int | None  # within the headline; None: progress takes the sentence's row
+    goes_on: bool = False  # a long sentence goes on in that row: the one after it is blank
     header: Rect | None = None
     trace: Rect | None = None  # phases, marks, gaps, machine lanes, time, one below the other at full width
     plot: Rect | None = None  # the trace's columns that lie on the time axis
@@ -146,7 +151,7 @@ def _placed(rows: Rows, cards: int, *, scrub: bool) -> Layout:
     width = rows.width
     y = 1 + rows.header_gap
     headline = Rect(0, y, width, rows.headline)
-    y += rows.headline + rows.after_headline
+    y += rows.headline + rows.before_trace
     trace = Rect(0, y, width, rows.trace)
     y += rows.trace + rows.before_text
     foot = rows.height - 1
@@ -177,7 +182,8 @@ def _placed(rows: Rows, cards: int, *, scrub: bool) -> Layout:
         headline,
         limit_below=rows.narrow,
         why=True,
-        progress_row=2 if rows.progress else None,
+        progress_row=2 + rows.narrow if rows.progress else None,
+        goes_on=rows.progress and rows.before_trace,
         header=Rect(0, 0, width, 1),
         trace=trace,
         plot=_plot(width, trace),
@@ -293,6 +299,12 @@ def _tiny(width: int, height: int) -> Layout:
         gutter=GUTTER if width >= 40 else 0,
         keys=Rect(0, height - 1, width, 1) if keys else None,
     )
+
+
+def page_rect(plan: Layout) -> Rect:
+    """Where a page over the view stands: between the header and the keys, with a blank row under the header."""
+    top = max(2, plan.headline.y) if plan.height >= PAGE_GAP_FROM else plan.headline.y
+    return Rect(0, top, plan.width, plan.height - top - 1)
 
 
 def pane_at(plan: Layout, x: int, y: int) -> Pane | None:

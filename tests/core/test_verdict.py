@@ -131,7 +131,7 @@ SPEAKS: tuple[tuple[str, dict[str, Any], list[str]], ...] = (
     (
         "gpus-take-turns",
         {**GPU, "gpus": 2, "mbu": 0.45, "peak_bytes_per_s": 3352e9},
-        ["one GPU after the other", "45 % of 3352 GB/s, shared", "--split-mode row"],
+        ["one GPU after the other", "45 % of 3,352 GB/s, shared", "--split-mode row"],
     ),
     ("cpu-contended", {**CPU, "server_cores": 1.2, "used_cores": 1.95}, ["other programs use 0.8 of 2 CPUs"]),
     ("threads-too-few", {**CPU, "threads": 1, "server_cores": 1.0, "used_cores": 1.1}, ["1 thread for 2 CPUs", "-t 2"]),

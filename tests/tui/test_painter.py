@@ -97,9 +97,9 @@ def test_a_pane_that_fails_says_so_and_the_rest_lives(monkeypatch: pytest.Monkey
     failed = paint(canvas, frame, plan)
     assert set(failed) == {"machine"}
     lines = canvas.text().split("\n")
-    assert lines[13] == " ! this pane failed: ValueError · e shows it"
+    assert lines[plan.lanes["machine"].y] == " ! this pane failed: ValueError · e shows it"
     assert "DECODE" in lines[2]
-    assert "first token" in lines[19]
+    assert "first token" in lines[20]
 
 
 def test_what_is_unknown_is_a_dash_with_a_reason() -> None:
@@ -114,13 +114,13 @@ def test_no_number_changes_its_column_while_it_runs() -> None:
     columns = set()
     for at in range(1200, 2400, 100):
         lines = shown(SESSIONS["run"], at * MS).split("\n")
-        columns.add((lines[2].index(" tok/s"), lines[21].index(" tok/s"), lines[11].index(" ms p50"), lines[5].rindex(" s")))
+        columns.add((lines[2].index(" tok/s"), lines[22].index(" tok/s"), lines[12].index(" ms p50"), lines[6].rindex(" s")))
     assert len(columns) == 1
 
 
 def test_without_colour_the_phases_are_told_by_their_characters() -> None:
     text = shown(SESSIONS["run"], 4 * S, look=Look(depth="none"))
-    band = text.split("\n")[5]
+    band = text.split("\n")[6]
     assert ".▒" in band
     assert "██" in band
     assert "!" in band

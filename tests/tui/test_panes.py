@@ -75,7 +75,7 @@ def test_each_pane_has_all_the_room_when_it_is_zoomed(pane: Pane, size: tuple[in
         "text": ("reply", "bucket"),
         "figures": ("first token", "time by gap", "RSS"),
         "kv": ("KV cache", "cells", "full in  "),
-        "machine": ("CPU", "memory", "RSS"),
+        "machine": ("CPU", "RAM", "of 16"),
     }[pane]
     for word in words:
         assert word in text, word
@@ -132,11 +132,11 @@ def test_w_sweeps() -> None:
 @pytest.mark.parametrize(
     ("x", "y", "pane"),
     [
-        (3, 5, "trace"),
-        (40, 9, "trace"),
-        (3, 13, "machine"),
-        (20, 25, "text"),
-        (85, 19, "figures"),
+        (3, 6, "trace"),
+        (40, 10, "trace"),
+        (3, 14, "machine"),
+        (20, 26, "text"),
+        (85, 20, "figures"),
         (85, 28, "kv"),
         (5, 0, None),
     ],

@@ -89,14 +89,14 @@ def test_a_click_puts_the_cursor_under_the_mouse() -> None:
     y, row = next((y, row) for y, row in enumerate(frame.page.rows) if len(row.runs) > 0 and row.number >= 0)
     text = "".join(run for run, _ in row.runs)
     column = text.index(" ", 20) + 2
-    desk.controls.click(9 + column, 20 + y)
+    desk.controls.click(9 + column, 21 + y)
     desk.draw()
     token = shown(desk).view.token
     assert token is not None
     word = str(TURNS.runs[2].tokens.text[token])
     assert text[column] in word
     assert shown(desk).page.rows[y].number == row.number  # nothing jumped under the mouse
-    desk.controls.click(9 + column + 12, 20 + y, select=True)
+    desk.controls.click(9 + column + 12, 21 + y, select=True)
     desk.draw()
     first, end = shown(desk).view.selection
     assert first == token

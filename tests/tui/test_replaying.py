@@ -282,7 +282,7 @@ def test_the_bar_is_clicked_and_dragged() -> None:
             assert stage.controls.view(plan, failed=False).scrub.cursor == width - 1  # type: ignore[union-attr]
             await pilot.mouse_up(offset=(x + width - 4, y))
             stage.app._draw()
-            row = next(y for y, row in enumerate(stage.app.text.split("\n")) if y > 19 and len(row[:75].strip()) > 30)
+            row = next(y for y, row in enumerate(stage.app.text.split("\n")) if y > 20 and len(row[:75].strip()) > 30)
             before = stage.at
             await pilot.mouse_down(offset=(20, row))  # the text is not the bar: a token is pointed at
             assert stage.at == before

@@ -32,7 +32,7 @@ def test_an_answer_that_comes_late_is_neither_a_key_nor_left_for_the_shell(late_
 def test_an_answer_within_the_wait_sets_the_ground() -> None:
     with start("--finished", "--tokens", "40", late_s=0.3) as view:
         view.until_shown("DONE")
-        assert view.screen.buffer[1][5].bg == "default"
+        assert view.screen.buffer[13][5].bg == "default"
         view.send("q")
         assert view.wait() == 0
 

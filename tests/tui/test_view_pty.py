@@ -44,10 +44,10 @@ def test_a_recording_at_its_end_and_q() -> None:
         assert "fabricated.phasetop   turn 1 of 1" in lines[0]
         assert " DONE " in lines[2]
         assert lines[3].startswith("              200 tokens")
-        assert lines[19].startswith(" reply   gap ms  <")
+        assert lines[20].startswith(" reply   gap ms  <")
         assert lines[35].startswith(" space pause   c colour")
         assert b"\x1b]11;?\x1b\\\x1b[c" in view.raw  # the ground was asked for, is known, and is not painted
-        assert view.screen.buffer[1][5].bg == "default"
+        assert view.screen.buffer[13][5].bg == "default"
         assert b";48;2;15;20;25m" not in view.raw
         view.send("q")
         assert view.wait() == 0
@@ -102,7 +102,7 @@ def test_a_terminal_that_answers_nothing_is_painted_and_not_waited_for() -> None
         assert "␛]52;c;QUFB␇␛[2J" in view.text
         for sequence in (b"\x1b]52", b"\x1b[2J", b"\x9d", b"]0;title\x07", b"\x08", "\u202e".encode()):
             assert sequence not in view.raw.replace("␛".encode(), b"")
-        assert view.screen.buffer[1][5].bg == "0f1419"
+        assert view.screen.buffer[13][5].bg == "0f1419"
         view.send("\x03")
         view.until_shown("ctrl-c again quits")
         view.send("\x03")
