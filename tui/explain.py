@@ -28,7 +28,12 @@ TITLES: Final[dict[Pane | None, str]] = {
     "machine": "the machine",
 }
 INDENT: Final = 14
-_FULL: Final = {"of peak": "the peak", "of time": "all of the time"}
+_FULL: Final = {
+    "of peak": "full height is the peak",
+    "of time": "full height is all of the time",
+    "no peak": "no area: the peak that would be its height is not known",
+    "": "how much there is, nobody tells",
+}
 _BANDS: Final = {
     "queue": "sent → headers, where headers mean that a slot took it",
     "waiting": "sent → first token, where nothing tells what it waits for",
@@ -204,7 +209,7 @@ def _machine(frame: Frame, width: int) -> list[Line]:
             (f" {lane.unit:<8}", "soft"),
             (clean(note), "faint"),
         )
-        full = f"full height is {_FULL.get(lane.full) or 'all ' + lane.full.removeprefix('of ')}"
-        full = full if lane.full else "how much there is, nobody tells"
+        unit = " GiB" if lane.label == "RAM" else ""
+        full = _FULL.get(lane.full) or f"full height is all {lane.full.removeprefix('of ')}{unit}"
         made += [head, *_prose([f"mean of the second before; {full}"], width)]
     return made or [(("no counters here", "faint"),)]

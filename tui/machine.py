@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phasetop.columns import Tokens, Versions
-from phasetop.figures import memory, share, size
+from phasetop.figures import UNKNOWN, memory, share, size
 from phasetop.gpuphases import dram_bytes_per_s
 from phasetop.machine import Machine as Whose
 from phasetop.machine import gpus_of, machine_of
@@ -20,6 +20,9 @@ from phasetop.session import Run, Samples, Session
 from phasetop.tui.lanes import SECOND_NS, Axis, LevelLane
 
 GPM: Final = "GPM"
+MEMORY_BUSY: Final = "mem busy"
+"""A lane that says for how much of the time a GPU's memory worked: `memory` is what flows, in bytes a second."""
+GIB: Final = 1 << 30
 STALE_NS: Final = 2 * SECOND_NS
 """A figure whose newest sample is older than this is stale."""
 
@@ -62,6 +65,14 @@ class _Now(Struct, frozen=True):
             self.found[name, d, v] = samples
         return samples
 
+    def read(self, samples: Samples | None) -> _Reading:
+        """What is shown of a series: as of ``at``; before its first beat the first sample, as the area has it already."""
+        reading = read(samples, self.at)
+        if reading.value is None and samples is not None:
+            first, end = bisect_right(samples.t, self.at), bisect_right(samples.t, self.areas)
+            return next((_Reading(value, 0) for value in samples.value[first:end] if not isnan(value)), reading)
+        return reading
+
     def source(self, samples: Samples | None) -> str:
         """Who measures it, in a word; on another machine, how that is seen."""
         told = samples.info.at(self.areas) if samples is not None else None
@@ -100,7 +111,8 @@ class Machine:
         """The two lanes of what worked: areas up to the moment ``areas``, figures of the second before ``at``.
 
         On GPUs how busy they are and their memory, in part on the CPU, too: GPU and CPU. On the CPU alone its cores, and
-        what flows from memory where that is known, else how much of it is occupied. Several ``pairs``: two lanes a GPU.
+        ``memory``, what flows from it, where that is or will be known; while a model is loaded, and where it will never be
+        known, ``RAM``, how much of it is occupied. Several ``pairs``: two lanes a GPU.
         """
         server = of.server if of is not None else next(iter(session.servers), None)
         told = session.servers[server].at(areas) if server in session.servers else None
@@ -116,8 +128,8 @@ class Machine:
             other = self._cpu(now, server) if partly else self._dram(now, gpus, of)
             found = (self._busy(now, gpus), other)
         else:
-            found = (self._cpu(now, server), self._flow(now, of) or self._memory(now, server))
-        held = read(now.series("server_rss_bytes", v=server), at).value
+            found = (self._cpu(now, server), self._flow(now, of) or self._flow_to_come(now, of) or self._ram(now, server))
+        held = now.read(now.series("server_rss_bytes", v=server)).value
         return found if held is None else (found[0], replace(found[1], held=" ".join(memory(held))))
 
     def _pair(self, now: _Now, d: int, of: Worked | None) -> tuple[Lane, Lane]:
@@ -126,7 +138,7 @@ class Machine:
         number = str(device.index if device is not None and device.index is not None else d - 1)
         made = []
         for lane in (self._busy(now, (d,)), self._dram(now, (d,), of, alone=False)):
-            name = "busy" if lane.label == "GPU busy" else lane.label
+            name = {"GPU busy": "busy", MEMORY_BUSY: "mem"}.get(lane.label, lane.label)
             made.append(replace(lane, label=f"{name[: 7 - len(number)]:<{7 - len(number)}} {number}"))
         return made[0], made[1]
 
@@ -135,22 +147,23 @@ class Machine:
         cores = host.cpu_quota_cores or host.cores
         machine, own = now.series("cpu_cores_used"), now.series("server_cpu_cores", v=server)
         shown = machine or own
-        mine = read(own, now.at).value
+        mine = now.read(own).value
         note = f"server {mine:.2f}" if mine is not None and machine is not None else ""
         lane = self._lane(
             "CPU", f"of {cores:g}" if cores else "", [shown], cores, now, lambda one: (f"{one[0]:.2f}", "cores"), note
         )
-        busy = read(machine, now.at).value
+        busy = now.read(machine).value
         return lane if mine is None or busy is None else replace(lane, others=busy - mine)
 
-    def _memory(self, now: _Now, server: int | None) -> Lane:
+    def _ram(self, now: _Now, server: int | None) -> Lane:
+        """How much of the machine's memory is occupied."""
         host = now.machine.host
         total = host.memory_limit_bytes or host.ram_bytes
         machine, own = now.series("memory_used_bytes"), now.series("server_rss_bytes", v=server)
-        mine = read(own, now.at).value
-        note = " ".join(("RSS", *memory(mine))) if mine is not None and machine is not None else ""
-        full = "of RAM" if total else ""
-        return self._lane("memory", full, [machine or own], total, now, lambda one: memory(one[0]), note)
+        used = now.read(machine).value
+        note = share(used / total) if used is not None and total else "" if machine is not None else "the server's"
+        full = f"of {total / GIB:.3g}" if total else ""
+        return self._lane("RAM", full, [machine or own], total, now, lambda one: memory(one[0]), note)
 
     def _busy(self, now: _Now, gpus: Sequence[int]) -> Lane:
         """How busy the GPUs are, of several the mean."""
@@ -169,13 +182,18 @@ class Machine:
         tops = [peaks.get(d) for d in gpus]
         dram = [now.series("dram_percent", d=d) for d in gpus]
         control = [now.series("memory_busy_percent", d=d) for d in gpus]
-        percents = [read(each, now.at).value for each in dram]
+        percents = [now.read(each).value for each in dram]
         if all(percent is not None for percent in percents):
             flows, peak = dram_bytes_per_s(zip(tops, percents, strict=True)), dram_bytes_per_s((top, 100.0) for top in tops)
             share_of_peak = f"{100 * flows / peak:.0f} % " if flows is not None and peak else ""
             note = share_of_peak + now.source(dram[0]) + _of_several(gpus)
             return self._lane("DRAM", "of peak", dram, 100, now, lambda each: _flowing(each, tops), note, tops)
-        if alone and (flow := self._flow(now, of)) is not None:
+        flow = self._flow(now, of) if alone else None
+        if not all(tops) and any(each is not None for each in control):  # no share of a peak: a share of the time
+            note = f"{flow.number} {flow.unit} est." if flow is not None else now.source(control[0]) + _of_several(gpus)
+            lane = self._lane(MEMORY_BUSY, "of time", control, 100, now, lambda each: (f"{mean(each):.0f}", "%"), note)
+            return lane if flow is None else replace(lane, source=f"{lane.source}; GB/s: {flow.source}")
+        if flow is not None:
             known = self._levels("control", control, 100, now, tops)
             return replace(flow, levels=tuple(a if a is not None else b for a, b in zip(flow.levels, known, strict=True)))
         if any(each is not None for each in control):
@@ -195,8 +213,21 @@ class Machine:
             levels = tuple(None if rate is None else min(1.0, rate * each / peak) for rate in rates)
         number, unit = size(roofline.read_bytes_per_s).split()
         note = "est." if roofline.mbu is None else f"{share(roofline.mbu)} est."
-        full = "of peak" if peak else ""
+        full = "of peak" if peak else "no peak"
         return Lane("memory", full, levels, number, f"{unit}/s", note, source="estimate: bytes a token × tokens a second")
+
+    def _flow_to_come(self, now: _Now, of: Worked | None) -> Lane | None:
+        """The same lane before a reply flows; None while the model is loaded, and where it is known that it never will."""
+        measures = of.measures if of is not None else None
+        roofline = measures.roofline if measures is not None else None
+        if measures is None or roofline is None or roofline.weights_bytes is None:
+            return None
+        begun = measures.latency.ttft_ns is not None
+        if measures.phases.running == "load" or (begun and not measures.kv.caches):
+            return None
+        why = "too few tokens" if begun else "not begun" if measures.finish.reason is None else "no token"
+        full = "of peak" if roofline.peak_bytes_per_s else "no peak"
+        return Lane("memory", full, (None,) * now.axis.columns, UNKNOWN, "GB/s", why)
 
     def _levels(
         self,
@@ -235,11 +266,11 @@ class Machine:
         levels = self._levels(label, samples, top, now, weights)
         told = samples[0].info.at(now.areas) if samples[0] is not None else None
         source = told.source or "" if told is not None else ""
-        readings = [read(each, now.at) for each in samples]
+        readings = [now.read(each) for each in samples]
         values = [reading.value for reading in readings if reading.value is not None]
         if len(values) < len(readings):
-            why = told.off if told is not None and told.off else "no samples"
-            return Lane(label, full, levels, "—", "", why, source=source)
+            why = told.off if told is not None and told.off else "no sample"
+            return Lane(label, full, levels, UNKNOWN, "", why, source=source)
         number, unit = words(values)
         age_ns = max(reading.age_ns for reading in readings)
         if age_ns > STALE_NS:

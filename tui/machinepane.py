@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from phasetop.figures import UNKNOWN
-from phasetop.tui.cells import BARS, HALF_DOTS, Area
+from phasetop.tui.cells import BARS, HALF_DOTS, Area, fit
 from phasetop.tui.frame import Frame
 from phasetop.tui.lanes import phases_by_column
 from phasetop.tui.layout import Layout
@@ -47,11 +47,28 @@ def paint_lane(
     if values is None:
         return
     area.right(values + 7, 0, lane.number, "faint" if lane.stale else "ink")
-    end = area.put(values + 8, 0, lane.unit, "soft")
+    room = area.width - 1 - (values + 8)
     if rows > 1:
+        area.put(values + 8, 0, lane.unit, "soft")
         area.put(min(values + 8, area.width - 1 - text_width(lane.note)), 1, lane.note, "faint")
-    elif lane.number == UNKNOWN or lane.stale:
-        area.put(end + 1 if lane.unit else end, 0, lane.note, "faint")
+        return
+    unit, note = beside(lane, room)
+    end = area.put(values + 8, 0, unit, "soft")
+    area.put(end + 1 if unit else end, 0, note, "faint")
+
+
+def beside(lane: Lane, room: int) -> tuple[str, str]:
+    """Unit and note of a lane of one row in ``room`` columns: where the note is too long of it the source, its last word.
+
+    The reason of a dash, and the age of what is old, is worth more than the unit.
+    """
+    needed = lane.number == UNKNOWN or lane.stale
+    last = lane.note.rpartition(" ")[2]
+    source = last if last.rstrip(".").replace("-", "").isalpha() and last != "GPUs" and not needed else ""
+    for note in (lane.note, source):
+        if note and text_width(lane.unit) + (1 if lane.unit else 0) + text_width(note) <= room:
+            return lane.unit, note
+    return ("", fit(lane.note, room)) if needed and lane.note else (lane.unit, "")
 
 
 def _stretches(accents: Sequence[Accent | None]) -> list[tuple[Accent, int, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from phasetop import events as ev
@@ -18,7 +20,7 @@ from phasetop.tui.painter import paint
 from phasetop.tui.theme import Look
 from phasetop.tui.view import View
 from tests.tui.cards import Counters, counted, on_a_card, on_a_cpu, with_weights
-from tests.tui.fabricate import MS, S, Turn, ask, session_of
+from tests.tui.fabricate import GIB, MS, S, Turn, ask, scripted, session_of
 from tests.tui.test_snapshots import compare
 
 TURN = Turn(tokens=500, gap_ms=8.3, stall_at=400)
@@ -77,9 +79,15 @@ def without_a_peak(turn: Turn) -> Session:
     return session_of(counted(script, sm=96, memory=61).sorted())
 
 
-def test_without_a_peak_the_controller_has_a_share() -> None:
-    _, memory = lanes_of(without_a_peak(Turn(tokens=50, prefill_ms=3000)), 2 * S)
-    assert (memory.number, memory.unit) == ("≤ 61", "%")
+def test_without_a_peak_a_gpu_s_memory_is_busy_of_the_time_in_every_phase() -> None:
+    """`memory` is bytes a second, on every machine: what is percent has another name, and no phase changes it."""
+    session = without_a_peak(Turn(tokens=50, prefill_ms=3000))
+    _, prefill = lanes_of(session, 2 * S)
+    _, decode = lanes_of(session, session.last_t)
+    for lane in (prefill, decode):
+        assert (lane.label, lane.full, lane.number, lane.unit) == ("mem busy", "of time", "61", "%")
+    assert prefill.note == "NVML"
+    assert re.fullmatch(r"\d{3} GB/s est\.", decode.note)
 
 
 def test_several_gpus_have_their_mean_and_their_sum() -> None:
@@ -100,7 +108,7 @@ def test_cards_of_unlike_memory_count_by_what_each_reads() -> None:
             event.v = {"11": 90.0, "21": 30.0}
     session = session_of(script.sorted())
     _, memory = lanes_of(session, 3 * S)
-    assert memory.number == "1015"  # 90 % of 1,008 GB/s and 30 % of 360; the mean of the shares, of all, would be 821
+    assert memory.number == "1,015"  # 90 % of 1,008 GB/s and 30 % of 360; the mean of the shares, of all, would be 821
     assert memory.note == "74 % GPM, 2 GPUs"  # 1,015 of 1,368
     assert next(level for level in memory.levels if level is not None) == pytest.approx(0.742, abs=0.001)
 
@@ -128,13 +136,39 @@ def test_a_gpu_without_samples_says_so() -> None:
 def test_on_a_cpu_memory_flows_once_a_reply_does() -> None:
     session = session_of(on_a_cpu(Turn(tokens=60, gap_ms=300)))
     cpu, before = lanes_of(session, 300 * MS)
-    assert (cpu.label, before.full) == ("CPU", "of RAM")
+    assert (cpu.label, before.label, before.full) == ("CPU", "memory", "of peak")
+    assert (before.number, before.unit, before.note) == ("—", "GB/s", "not begun")
     _, flow = lanes_of(session, 9 * S)
-    assert (flow.unit, flow.full) == ("GB/s", "of peak")
+    assert (flow.label, flow.unit, flow.full) == ("memory", "GB/s", "of peak")
     assert 15.2 < float(flow.number) < 15.8  # 4.69 GB in about 0.30 s
     drawn = [level for level in flow.levels if level is not None]
     assert sum(drawn) / len(drawn) == pytest.approx(float(flow.number) / 20, abs=0.05)
     assert flow.note == f"{100 * float(flow.number) / 20:.0f} % est."
+
+
+def test_while_a_model_is_loaded_the_lane_is_ram_and_then_memory_flows() -> None:
+    """Two quantities have two names: GiB that are occupied, and GB/s that are read."""
+    script = with_weights(gpus=0)
+    t = script.t + 101 * MS
+    ask(script, 0, Turn(tokens=60, gap_ms=300, queue_ms=2000, prefill_ms=2000))
+    for event in script.events:
+        if isinstance(event, ev.State) and event.v == 0:
+            event.s = "loading"
+        elif isinstance(event, ev.State) and event.s == "sent":  # once the server is ready
+            event.t, event.at = t + 1991 * MS, None
+    script.add(ev.State(t=t + 1990 * MS, v=0, s="ready"))
+    script.add(ev.Series(t=MS, s=77, name="memory_used_bytes", unit="B"), ev.Smp(t=S, t0=0, v={"77": 8.0 * GIB}))
+    session = session_of(script.sorted())
+    seen = [(lane.label, lane.unit) for at in (1, 3, 9) for lane in lanes_of(session, at * S)[1:]]
+    assert seen == [("RAM", "GiB"), ("memory", "GB/s"), ("memory", "GB/s")]
+    _, ram = lanes_of(session, S)
+    assert (ram.full, ram.number, ram.note) == ("of 64", "8.00", "12 %")  # of the host's 64 GiB
+
+
+def test_where_what_a_token_reads_is_not_told_the_lane_is_ram_throughout() -> None:
+    session = session_of(scripted("run", Turn(tokens=300, gap_ms=15)))
+    for at in (300 * MS, 3 * S, session.last_t):
+        assert lanes_of(session, at)[1].label == "RAM"
 
 
 def test_the_rate_of_a_column_is_what_its_gaps_make_of_it() -> None:

@@ -8,6 +8,7 @@ from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import FrameMaker
 from phasetop.tui.layout import layout
 from phasetop.tui.machine import Lane, read
+from phasetop.tui.machinepane import beside
 from phasetop.tui.painter import paint
 from phasetop.tui.theme import Look, ink
 from phasetop.tui.view import View
@@ -42,8 +43,8 @@ def test_two_seconds_without_a_sample_make_a_figure_stale() -> None:
     assert plan is not None
     canvas = Canvas(120, 36, Look())
     paint(canvas, FrameMaker(session).frame(newest + 4100 * MS, plan, View()), plan)
-    row = canvas.text().split("\n")[13]
-    assert canvas.inks[13][row.index(old.number)] is ink("faint")
+    row = plan.lanes["machine"].y
+    assert canvas.inks[row][canvas.text().split("\n")[row].index(old.number)] is ink("faint")
 
 
 def test_a_counter_that_was_given_up_says_why() -> None:
@@ -57,7 +58,7 @@ def test_no_counters_at_all() -> None:
     script = run_with_samples_until(0)
     script.events = [event for event in script.events if not isinstance(event, ev.Series)]
     for lane in lanes(session_of(script.sorted()), 3 * S):
-        assert (lane.number, lane.note) == ("—", "no samples")
+        assert (lane.number, lane.note) == ("—", "no sample")
 
 
 def test_a_mean_on_the_border_is_rounded_alike_by_every_python() -> None:
@@ -67,3 +68,29 @@ def test_a_mean_on_the_border_is_rounded_alike_by_every_python() -> None:
     session = session_of([series, *(ev.Smp(t=i * 100 * MS, t0=0, v={"0": n / 10}) for i, n in enumerate(tenths, 1))])
     assert sum(tenths) == 2250
     assert read(session.series("dram_percent", d=1), 1000 * MS).value == 22.5
+
+
+def test_a_bar_is_never_drawn_beside_no_samples() -> None:
+    """Areas move at 5 Hz and figures at 1 Hz: the first second has the first sample's figure, which stands till the beat."""
+    script = sample(ask(opening(), 0, Turn(tokens=300)))
+    session = session_of(script.sorted())
+    first = session.samples[0]
+    numbers = set()
+    for at in range(0, 2000 * MS, 20 * MS):
+        cpu = lanes(session, at)[0]
+        drawn = any(level is not None for level in cpu.levels)
+        assert not (drawn and cpu.number == "—"), at
+        if drawn and at < S:
+            numbers.add(cpu.number)
+    assert numbers == {f"{first.value[0]:.2f}"}
+
+
+def test_a_lane_of_one_row_says_where_its_figure_is_from_as_far_as_there_is_room() -> None:
+    def lane(number: str, unit: str, note: str, *, stale: bool = False) -> Lane:
+        return Lane("x", "", (), number, unit, note, stale)
+
+    assert beside(lane("611", "GB/s", "61 % est."), 20) == ("GB/s", "61 % est.")
+    assert beside(lane("611", "GB/s", "61 % est."), 9) == ("GB/s", "est.")
+    assert beside(lane("1.95", "cores", "server 1.90"), 12) == ("cores", "")  # a number alone would say nothing
+    assert beside(lane("—", "GB/s", "not begun"), 9) == ("", "not begun")  # the reason is worth more than the unit
+    assert beside(lane("96", "%", "3 s ago", stale=True), 9) == ("%", "3 s ago")
