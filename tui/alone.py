@@ -31,7 +31,7 @@ def _figures(area: Area, frame: Frame) -> None:
         rail.paint_time_by_gap(area.area(x, 0, min(RAIL, area.width - x), area.height), frame)
         x += RAIL + SPACE
     if area.width - x >= turns.WIDTH:
-        turns.paint(area.area(x, 0, turns.WIDTH, area.height), frame)
+        turns.paint(area.area(x, 0, area.width - x, area.height), frame)
 
 
 def _kv(area: Area, frame: Frame) -> None:

@@ -17,7 +17,7 @@ from phasetop.visible import harmless
 Kind = Page
 Line = tuple[Part, ...]
 
-TURNS_COLUMNS: Final = 88
+TURNS_COLUMNS: Final = 140
 
 
 def paint(

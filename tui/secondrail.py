@@ -12,7 +12,7 @@ from phasetop.tui.roofplot import Roof, roof_of
 PLOT: Final = 14
 """Rows of the plot, its title and its labels."""
 LOWEST_PLOT: Final = 9
-TURNS: Final = 8
+TURNS: Final = 9
 """Rows that are kept for the turns."""
 
 
