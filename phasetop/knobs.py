@@ -56,19 +56,36 @@ class Values(Struct, frozen=True):
 
 def stepped(name: Name, value: float, steps: int) -> float:
     """A count or a peak so many steps of its grid further, within its range."""
-    base, marks = (10.0, _PEAK_MARKS) if name in PEAKS else (2.0, _COUNT_MARKS)
+    base, marks = _grid_of(name)
     for _ in range(abs(steps)):
         value = _neighbour(value, base, marks, up=steps > 0)
     low, high = RANGES[name]
     return min(high, max(low, value))
 
 
-def _neighbour(value: float, base: float, marks: tuple[float, ...], *, up: bool) -> float:
-    """The next value of a grid above or below; for counts the grid has whole numbers only."""
+def nearest(name: Name, value: float) -> float:
+    """The count or peak of the grid that a value is nearest to, on a logarithmic scale; within the range."""
+    found = min(_around(value, *_grid_of(name)), key=lambda mark: abs(log10(mark / max(value, 1e-9))))
+    low, high = RANGES[name]
+    return min(high, max(low, found))
+
+
+def _grid_of(name: Name) -> tuple[float, tuple[float, ...]]:
+    return (10.0, _PEAK_MARKS) if name in PEAKS else (2.0, _COUNT_MARKS)
+
+
+def _around(value: float, base: float, marks: tuple[float, ...]) -> list[float]:
+    """The grid around a value; for counts it has whole numbers only."""
     power = base ** floor(log10(max(value, 1e-9)) / log10(base) + 1e-9)
     grid = [scale * mark for scale in (power / base, power, power * base) for mark in marks]
     if base == 2.0:
         grid = [mark for mark in grid if mark >= 1 and mark == int(mark)] or [1.0]
+    return grid
+
+
+def _neighbour(value: float, base: float, marks: tuple[float, ...], *, up: bool) -> float:
+    """The next value of a grid above or below."""
+    grid = _around(value, base, marks)
     near = 1e-9 * value
     if up:
         return next((mark for mark in grid if mark > value + near), value)

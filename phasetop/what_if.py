@@ -5,12 +5,14 @@ Every figure is `predict_report.study`'s; here a `Scenario` is made of a request
 
 from __future__ import annotations
 
+from math import log10
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phasetop.columns import LIVE
 from phasetop.faults import PhasetopError
-from phasetop.knobs import BEGIN, DTYPES, NAMES, PEAKS, Name, Values, stepped
+from phasetop.knobs import BEGIN, DTYPES, NAMES, PEAKS, RANGES, Name, Values, nearest, stepped
 from phasetop.kv_figures import layout_of
 from phasetop.metrics import Measures
 from phasetop.model_metadata import Metadata, from_event
@@ -140,6 +142,37 @@ def moved(own: Own, changed: Values, name: Name, steps: int) -> Values:
     if name == "dtype":
         return replace(changed, dtype=_next_type(own, changed.dtype or own.values.dtype, steps))
     value = float(BEGIN[name]) if now is None else stepped(name, float(now), steps)
+    if name in PEAKS:
+        return replace(changed, **{name: value})
+    least = (in_force(own, changed).prompt or 0) if name == "context" else 0
+    return replace(changed, **{name: max(least, round(value))})
+
+
+def place(name: Name, value: float | str | None, own: Own) -> float | None:
+    """Where a value lies in its range, 0 to 1, on a logarithmic scale; None where it is not known."""
+    if name == "dtype":
+        kinds = [bits_of(own, each) or 1.0 for each in DTYPES]
+        low, high, at = kinds[0], kinds[-1], bits_of(own, value if isinstance(value, str) else None)
+    else:
+        low, high = RANGES[name]
+        at = value if isinstance(value, int | float) else None
+    if at is None:
+        return None
+    return min(1.0, max(0.0, log10(max(at, low) / low) / log10(high / low)))
+
+
+def placed(own: Own, changed: Values, name: Name, column: int, columns: int) -> Values:
+    """One value put at a column of its track, on its grid; where the request's own lies there, that one."""
+    if columns < 2:
+        return changed
+    home = place(name, getattr(own.values, name), own)
+    if home is not None and round(home * (columns - 1)) == column:
+        return replace(changed, **{name: None})
+    if name == "dtype":
+        at = column / (columns - 1)
+        return replace(changed, dtype=min(DTYPES, key=lambda each: abs((place(name, each, own) or 0.0) - at)))
+    low, high = RANGES[name]
+    value = nearest(name, low * (high / low) ** (column / (columns - 1)))
     if name in PEAKS:
         return replace(changed, **{name: value})
     least = (in_force(own, changed).prompt or 0) if name == "context" else 0

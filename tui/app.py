@@ -27,7 +27,7 @@ from phasetop.tui.controls import Controls
 from phasetop.tui.driver import TerminalDriver
 from phasetop.tui.failure import Failure
 from phasetop.tui.keys import Key, keys_of
-from phasetop.tui.layout import Layout, Rect, layout, zoomed
+from phasetop.tui.layout import Layout, Rect, layout, page_rect, zoomed
 from phasetop.tui.lean import App, ComposeResult
 from phasetop.tui.pacing import Pacer
 from phasetop.tui.running import Options, Terms, leave_by_force, run_app
@@ -319,7 +319,8 @@ class ViewApp(App[None], inherit_bindings=False):
         kind, top = self.controls.page
         if plan.header is not None:
             header.paint(canvas.area(0, 0, plan.width, 1), frame)
-        body = canvas.area(0, plan.headline.y, plan.width, plan.height - plan.headline.y - 1)
+        at = page_rect(plan)
+        body = canvas.area(at.x, at.y, at.width, at.height)
         self.failures.update(
             pages.paint(kind, body, frame, self._source.session, self.failures, top, self.controls.settle_page)
         )
@@ -390,10 +391,10 @@ class ViewApp(App[None], inherit_bindings=False):
         if self._pacer.may_draw(time.monotonic()):
             self._draw()
 
-    def on_mouse_scroll_up(self) -> None:
-        """The wheel scrolls the text."""
-        self.controls.scroll(-3)
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The wheel scrolls what is under it, or moves it."""
+        self.controls.wheel(int(event.screen_x), int(event.screen_y), 1)
 
-    def on_mouse_scroll_down(self) -> None:
-        """The wheel scrolls the text."""
-        self.controls.scroll(3)
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """The wheel scrolls what is under it, or moves it."""
+        self.controls.wheel(int(event.screen_x), int(event.screen_y), -1)

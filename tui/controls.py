@@ -15,7 +15,7 @@ from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, PhasetopErro
 from phasetop.tui import footer
 from phasetop.tui.keys import Key, Screen, lookup
 from phasetop.tui.lacking import Lacking
-from phasetop.tui.layout import MARGIN, Layout, pane_at
+from phasetop.tui.layout import MARGIN, Layout, page_rect, pane_at
 from phasetop.tui.panes import Panes
 from phasetop.tui.reading import Reading
 from phasetop.tui.remembering import Remembering
@@ -27,6 +27,8 @@ from phasetop.tui.view import View
 DIRECTED: Final = frozenset(("turn", "next", "move", "slider", "slide", "slide_far"))
 """Actions that go forth or back, by the key."""
 FORWARD: Final = frozenset(("right_square_bracket", "n", "right", "down", "j", "l", "shift+right", "L"))
+WHEEL_ROWS: Final = 3
+"""A notch of the wheel scrolls the text by so many rows."""
 TWICE_S: Final = 3.0
 """Two ctrl-C within this time leave."""
 
@@ -157,7 +159,11 @@ class Controls(Reading, Panes, Sliding, Lacking, Remembering):
     def click(self, x: int, y: int, *, select: bool = False) -> None:
         """The mouse on a cell: a token in the text, else the pane under it is focused."""
         shown, plan = self.shown, self._plan
-        if shown is None or plan is None or self.page is not None:
+        if shown is None or plan is None:
+            return
+        if self.page is not None:
+            if self.screen == "roofline":
+                self.point(page_rect(plan), x, y, drag=select)
             return
         text = plan.text
         if text is not None and text.y <= y < text.bottom and text.x <= x < text.right:
@@ -167,6 +173,17 @@ class Controls(Reading, Panes, Sliding, Lacking, Remembering):
 
     def release(self) -> None:
         """The mouse was let go."""
+        self.held = None
+
+    def wheel(self, x: int, y: int, step: int) -> None:
+        """The wheel turned up (1) or down (-1) on a cell: the text is scrolled, or the page; a slider is moved."""
+        if self.page is None:
+            self.scroll(-WHEEL_ROWS * step)
+        elif self.screen == "roofline" and self._plan is not None:
+            self.wheel_over(page_rect(self._plan), x, y, step)
+        elif self.screen == "page" and self.page[0] != "charts":
+            self.do_page_back() if step > 0 else self.do_page_on()
+            self.changed = True
 
     # ---- actions
 

@@ -314,6 +314,7 @@ class ReplayControls(Controls):
     def release(self) -> None:
         """The mouse was let go."""
         self._dragging = False
+        super().release()
 
 
 def _hits(run: Run, pattern: str) -> list[int]:

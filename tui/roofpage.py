@@ -5,14 +5,12 @@ The figures are `what_if.answer`'s; what was measured stands beside them.
 
 from __future__ import annotations
 
-from math import log10
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phasetop.figures import UNKNOWN, count, milliseconds, rate, seconds, share
-from phasetop.knobs import DTYPES, NAMES, RANGES, Name
+from phasetop.figures import UNKNOWN, milliseconds, rate, seconds, share
 from phasetop.metrics import Measures
 from phasetop.roofline import Bound
 from phasetop.session import Session
@@ -20,39 +18,14 @@ from phasetop.tui import onetoken, roofplot
 from phasetop.tui.cells import Area, Share, fit
 from phasetop.tui.frame import Frame
 from phasetop.tui.kvgauge import about
+from phasetop.tui.layout import Rect
+from phasetop.tui.roofplaces import places
 from phasetop.tui.roofplot import PREDICTED, Point, Roof, roof_of
+from phasetop.tui.sliderrows import paint_sliders
 from phasetop.tui.view import Sliders
-from phasetop.tui.wrap import text_width
-from phasetop.visible import clean
-from phasetop.what_if import Answer, Own, answer, bits_of, own_of
+from phasetop.what_if import Answer, Own, answer, own_of
 
 TITLE: Final = "roofline"
-WIDE: Final = 100
-"""From so many columns on, and `TALL` rows, sliders and figures stand beside the plot."""
-TALL: Final = 24
-ROOMY: Final = 24
-"""From so many rows on there is a blank one over the keys."""
-NARROW: Final = 72
-"""Below so many columns everything stands one under the other."""
-_LABELS: Final[dict[Name, str]] = {
-    "prompt": "prompt",
-    "output": "reply",
-    "dtype": "weights",
-    "context": "context",
-    "batch": "batch",
-    "bandwidth": "bandwidth",
-    "flops": "FLOP/s",
-}
-WORDS: Final[dict[Name, str]] = {
-    "prompt": "tokens of the prompt that are read",
-    "output": "tokens that are generated",
-    "dtype": "bits a weight: what a step reads of each",
-    "context": "tokens in the cache when decode begins",
-    "batch": "sequences at once",
-    "bandwidth": "what the machine can read",
-    "flops": "what the machine can compute",
-}
-"""What each slider moves."""
 BOUND: Final[dict[Bound, str]] = {"compute": "the arithmetic", "bandwidth": "the memory"}
 
 
@@ -66,29 +39,17 @@ def paint(area: Area, frame: Frame, session: Session, sliders: Sliders) -> None:
     own = own_of(session, run, measures, frame.cursor)
     done = answer(own, sliders.changed)
     roof = whole_roof(measures, own, done)
-    inner = area.area(1, 0, area.width - 2, area.height - (area.height >= ROOMY))
-    times = 4 if inner.height >= 19 else 3 if inner.height >= 17 else 0
-    body = inner.area(0, 0, inner.width, inner.height - times)
-    rows = len(NAMES)
-    if inner.width >= WIDE and inner.height >= TALL - 1:
-        left = min(64, inner.width * 11 // 20)
-        paint_sliders(body.area(0, 0, left, rows + 2), own, done, sliders)
-        paint_figures(body.area(0, rows + 4, left, body.height - rows - 4), measures, done)
-        roofplot.paint(body.area(left + 4, 0, body.width - left - 4, body.height - 1), roof)
-    elif inner.width >= NARROW:
-        left = inner.width // 2
-        paint_sliders(body.area(0, 0, left, rows + 2), own, done, sliders)
-        roofplot.paint(body.area(left + 3, 0, inner.width - left - 3, rows + 2), roof)
-        paint_figures(body.area(0, rows + 2, inner.width, body.height - rows - 2), measures, done)
-    else:
-        plot = max(0, body.height - 2 * rows - 6)
-        plot = plot if plot >= 8 else 0
-        if plot:
-            roofplot.paint(body.area(0, 0, inner.width, plot), roof)
-        paint_sliders(body.area(0, plot, inner.width, rows + 2), own, done, sliders)
-        paint_figures(body.area(0, plot + rows + 3, inner.width, body.height - plot - rows - 3), measures, done)
-    if times:
-        paint_times(inner.area(0, inner.height - times + 1, inner.width, times - 1), measures, done)
+    at = places(area.width, area.height)
+    paint_sliders(_part(area, at.sliders), own, done, sliders)
+    paint_figures(_part(area, at.figures), measures, done)
+    if at.plot is not None:
+        roofplot.paint(_part(area, at.plot), roof)
+    if at.times is not None:
+        paint_times(_part(area, at.times), measures, done)
+
+
+def _part(area: Area, rect: Rect) -> Area:
+    return area.area(rect.x, rect.y, rect.width, rect.height)
 
 
 # ---- the plot
@@ -111,76 +72,6 @@ def whole_roof(measures: Measures, own: Own, done: Answer) -> Roof:
         points=tuple(points),
         at_least=own.at_least and bandwidth == own.values.bandwidth,
     )
-
-
-# ---- the sliders
-
-
-def paint_sliders(area: Area, own: Own, done: Answer, sliders: Sliders) -> None:
-    """A row a slider: its label (reversed: keys move it), its value, its place in the range, and the request's own."""
-    area.put(0, 0, "what if", "soft")
-    area.right(area.width, 0, "┊ as it ran" if area.width >= 36 else "", "faint")
-    for y, name in enumerate(NAMES, 1):
-        chosen = name == sliders.chosen
-        area.label(0, y, _LABELS[name], focused=chosen)
-        value, unit = words_of(name, own, done)
-        changed = getattr(sliders.changed, name) is not None
-        area.put(18 - text_width(value), y, value, "ink", None, "b" if changed else "")
-        area.put(19, y, unit, "soft")
-        _track(area, 31, y, name, own, done)
-    y = len(NAMES) + 1
-    if area.height > y:
-        unknown = getattr(done.values, sliders.chosen) is None
-        unknown = unknown and not (sliders.chosen == "dtype" and own.bits is not None)
-        why = own.unknown.get(sliders.chosen) if unknown else None
-        text = f"— {onetoken.short(why)}; ← → set it" if why else WORDS[sliders.chosen]
-        area.put(0, y, fit(text, area.width), "faint")
-
-
-def words_of(name: Name, own: Own, done: Answer) -> tuple[str, str]:
-    """A slider's value and unit."""
-    value = getattr(done.values, name)
-    match name:
-        case "dtype":
-            bits = bits_of(own, value) if value is not None or own.bits is not None else None
-            kind = value or (own.metadata.quant if own.metadata is not None else None) or ""
-            return (UNKNOWN if bits is None else f"{bits:.3g}"), f"bit {clean(kind.lower())}"
-        case "bandwidth":
-            return (UNKNOWN if value is None else f"{value / 1e9:,.4g}"), "GB/s"
-        case "flops":
-            tera = value is None or value >= 1e12
-            return (UNKNOWN if value is None else f"{value / (1e12 if tera else 1e9):,.4g}"), "T" if tera else "G"
-        case "batch":
-            return count(value), ""
-    return count(value), "tokens"
-
-
-def _place(name: Name, value: float | str | None, own: Own) -> float | None:
-    """Where a value lies in its range, 0 to 1."""
-    if name == "dtype":
-        kinds = [bits_of(own, each) or 1.0 for each in DTYPES]
-        bits = bits_of(own, value if isinstance(value, str) else None)
-        low, high, at = kinds[0], kinds[-1], bits
-    else:
-        low, high = RANGES[name]
-        at = value if isinstance(value, int | float) else None
-    if at is None:
-        return None
-    return min(1.0, max(0.0, (log10(max(at, low)) - log10(low)) / (log10(high) - log10(low))))
-
-
-def _track(area: Area, x: int, y: int, name: Name, own: Own, done: Answer) -> None:
-    width = area.width - x
-    if width < 5:
-        return
-    area.put(x, y, "─" * width, "rule")
-    mine = getattr(own.values, name) if name != "context" else own.values.context
-    home = _place(name, mine, own)
-    if home is not None:
-        area.put(x + round(home * (width - 1)), y, "┊", "faint")
-    at = _place(name, getattr(done.values, name), own)
-    if at is not None:
-        area.put(x + round(at * (width - 1)), y, "●", "ink")
 
 
 # ---- the figures
@@ -277,10 +168,10 @@ def notes_of(done: Answer) -> list[str]:
     if study is None:
         return [f"— {onetoken.short(done.why)}"]
     if done.values.bandwidth is None:
-        return ["— a peak is missing: choose bandwidth, and set it with ← →"]
+        return ["— no time without the bandwidth: choose it, set it with ← →"]
     notes = []
     if study.at_peak.prefill_s is None:
-        notes.append("— prefill needs the FLOP/s: choose it, and set it with ← →")
+        notes.append("— prefill needs FLOP/s: choose compute, set it with ← →")
     if study.low is not None and study.high is not None:
         notes.append(f"at the peaks; real kernels, 60 to 80 %: {_rate(study.low)} to {_rate(study.high)} tok/s")
     return notes

@@ -10,17 +10,26 @@ from typing import Final
 from msgspec import Struct
 
 from phasetop.metrics import Measures
-from phasetop.tui import onetoken
-from phasetop.tui.cells import BRAILLE, DOTS, Area
+from phasetop.tui.cells import BRAILLE, DOTS, Area, fit
 from phasetop.tui.theme import Accent
 from phasetop.tui.wrap import text_width
 from phasetop.visible import clean
 
 DECADES: Final = (1.0, 1e4)
 """The FLOPs a byte that are always shown; more where a point lies beyond."""
+_DOTTED: Final = 3
+"""A line that is no roof has a dot in so many."""
+_LEAST: Final = 5
+"""Rows of a plot and its labels."""
 _HEIGHT: Final = 3
 """So many powers of ten of FLOP/s are shown at least."""
 _PEAK: Final = "roofline.peak_bandwidth_bytes_per_s"
+_WAYS: Final = (
+    ("--measure-bandwidth", "phasetop doctor --measure-bandwidth", "measures it"),
+    ("--peak-bandwidth", "phasetop run --peak-bandwidth 40GB/s", "sets it"),
+)
+"""How a bandwidth comes to be known: the word for it in a reason, what to type, what that does."""
+_GAP: Final = 2
 MEASURED: Final = "●"
 PREDICTED: Final = "○"
 
@@ -37,7 +46,8 @@ class Point(Struct, frozen=True):
 class Roof(Struct, frozen=True):
     """What the plot shows; a peak is None where it is not known.
 
-    ``of`` says whose peaks they are, ``why`` why there are none; ``at_least``: the bandwidth was measured.
+    ``of`` says whose peaks they are; ``at_least``: the bandwidth was measured. Without one ``why`` says what is missing, and
+    ``ways`` how it comes to be known: what to type, and what that does.
     """
 
     bytes_per_s: float | None
@@ -46,6 +56,16 @@ class Roof(Struct, frozen=True):
     of: str = ""
     at_least: bool = False
     why: str = ""
+    ways: tuple[tuple[str, str], ...] = ()
+    read_bytes_per_s: float | None = None  # by decode: a roof that is not known lies there or above
+
+
+def missing(reason: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """A reason for a peak that is not known, as what is missing and the ways to have it; the reason names them."""
+    reason = clean(reason).replace("`", "")
+    ways = [(command, does) for word, command, does in _WAYS if word in reason]
+    what = reason.rpartition(": ")[0] if ways else reason
+    return what or reason, tuple(ways)
 
 
 def roof_of(measures: Measures) -> Roof:
@@ -60,8 +80,17 @@ def roof_of(measures: Measures) -> Roof:
     of = clean(roofline.device or "")
     if len(ran.gpus) > 1:
         of = f"{len(ran.gpus)} cards at once" if ran.by_rows else "one card"
-    why = onetoken.short(measures.unknown.get(_PEAK, ""))
-    return Roof(roofline.peak_bytes_per_s, roofline.peak_flops, tuple(points), of, roofline.at_least, why)
+    why, ways = missing(measures.unknown.get(_PEAK, ""))
+    return Roof(
+        roofline.peak_bytes_per_s,
+        roofline.peak_flops,
+        tuple(points),
+        of,
+        roofline.at_least,
+        why,
+        ways,
+        roofline.read_bytes_per_s,
+    )
 
 
 class _Axes(Struct, frozen=True):
@@ -113,7 +142,7 @@ def paint(area: Area, roof: Roof, *, title: str = "roofline") -> None:
     """The title's row, the plot, two rows of labels; without any peak and any point nothing but the title."""
     scale, unit = unit_of(roof)
     x = area.put(0, 0, title, "soft")
-    peak = f"{figure(roof.flops / scale)} peak" if roof.flops else ""
+    peak = f"{figure(roof.flops / scale)} peak" if roof.flops else "peak not known" if roof.bytes_per_s else ""
     room = area.width - x - 3 - (text_width(peak) + 2 if peak else 0)
     note = next((each for each in (f"{unit}, {roof.of}", unit) if text_width(each) <= room), "")
     if roof.of or roof.points:
@@ -121,12 +150,12 @@ def paint(area: Area, roof: Roof, *, title: str = "roofline") -> None:
     area.right(area.width, 0, peak, "faint")
     axes = axes_of(roof)
     top = 1
-    if not roof.bytes_per_s and not roof.flops and roof.why:
-        reason = wrap(f"— {roof.why}", max(10, area.width))[:3]
-        for y, line in enumerate(reason, 1):
-            area.put(0, y, line, "faint")
-        top += len(reason)
-    if axes is None or area.height < top + 5 or area.width < 16:
+    if not roof.bytes_per_s and roof.why:
+        top += _paint_missing(area, roof)
+        if area.height < top + _LEAST and roof.points:
+            _paint_as_words(area, top, roof, scale)
+            return
+    if axes is None or area.height < top + _LEAST or area.width < 16:
         return
     plot = area.area(0, top, area.width, area.height - top - 2)
     taken = _paint_roof(plot, roof, axes)
@@ -137,14 +166,40 @@ def paint(area: Area, roof: Roof, *, title: str = "roofline") -> None:
         area.put(0, area.height - 1, f"{MEASURED} this run  {PREDICTED} predicted", "faint")
 
 
+def _paint_missing(area: Area, roof: Roof) -> int:
+    """Why there is no roof, in a sentence, and a row a way to have one; returns how many rows that took."""
+    rows = wrap(f"No roof: {roof.why}.", max(10, area.width), break_on_hyphens=False)[:3]
+    for y, line in enumerate(rows, 1):
+        area.put(0, y, line, "soft")
+    y = len(rows)
+    for command, does in roof.ways:
+        y += 1
+        lean = command.removeprefix("phasetop run ") if len(command) > area.width else command
+        area.put(0, y, lean, "ink")
+        if len(lean) + _GAP + len(does) <= area.width:
+            area.put(len(lean) + _GAP, y, does, "faint")
+    return y
+
+
+def _paint_as_words(area: Area, y: int, roof: Roof, scale: float) -> None:
+    """The points where there is no room to plot them."""
+    for point in roof.points:
+        if point.mark == MEASURED and y < area.height:
+            name = area.put(0, y, point.mark, point.phase)
+            words = f" {point.phase} {figure(point.flops_per_s / scale)}, at {figure(point.intensity)} FLOP a byte"
+            area.put(name, y, fit(words, area.width - 1), "soft")
+            y += 1
+
+
 def _paint_roof(plot: Area, roof: Roof, axes: _Axes) -> set[tuple[int, int]]:
-    """The roof, two dots a column, as far as the peaks are known; returns its cells."""
+    """The roof, two dots a column, as far as the peaks are known; without one what was read, dotted. Returns its cells."""
     cells: dict[tuple[int, int], int] = {}
-    if not roof.bytes_per_s and not roof.flops:
+    slope, each = (roof.bytes_per_s, 1) if roof.bytes_per_s or roof.flops else (roof.read_bytes_per_s, _DOTTED)
+    if not slope and not roof.flops:
         return set(cells)
-    for dx in range(2 * plot.width):
+    for dx in range(0, 2 * plot.width, each):
         x = axes.x[0] + (axes.x[1] - axes.x[0]) * dx / (2 * plot.width - 1)
-        limits = [roof.bytes_per_s * 10.0**x] if roof.bytes_per_s else []
+        limits = [slope * 10.0**x] if slope else []
         limits += [roof.flops] if roof.flops else []
         y = log10(min(limits))
         if not axes.y[0] <= y <= axes.y[1]:
@@ -159,18 +214,25 @@ def _paint_roof(plot: Area, roof: Roof, axes: _Axes) -> set[tuple[int, int]]:
 
 
 def _label_slope(plot: Area, roof: Roof, axes: _Axes) -> set[tuple[int, int]]:
-    """The bandwidth, left of the slope that it is; returns the cells."""
-    if not roof.bytes_per_s:
+    """The bandwidth (or what was read), left of the slope that it is; returns the cells."""
+    slope = roof.bytes_per_s or (None if roof.flops else roof.read_bytes_per_s)
+    if not slope:
         return set()
-    amount = roof.bytes_per_s / 1e9
-    words = f"{'≥ ' if roof.at_least else ''}{amount:,.0f} GB/s" if amount >= 9.95 else f"{amount:.1f} GB/s"
+    amount = slope / 1e9
+    words = f"{amount:,.0f} GB/s" if amount >= 9.95 else f"{amount:.1f} GB/s" if amount >= 0.95 else f"{amount:.2g} GB/s"
+    if not roof.bytes_per_s:
+        words = f"decode read {words}"
+    elif roof.at_least:
+        words = f"≥ {words}"
     for y in range(1, plot.height):
         level = axes.y[1] - (axes.y[1] - axes.y[0]) * (4 * y + 2) / (4 * plot.height - 1)
-        x = (level - log10(roof.bytes_per_s) - axes.x[0]) / (axes.x[1] - axes.x[0]) * plot.width
+        x = (level - log10(slope) - axes.x[0]) / (axes.x[1] - axes.x[0]) * plot.width
         if roof.flops and 10.0**level > roof.flops / 3:
             continue
         at = int(x) - 3 - len(words)
-        if at >= 0 and x < plot.width:
+        if at < 0 and not roof.bytes_per_s:
+            at = int(x) + 3  # nothing bends there
+        if 0 <= at <= plot.width - len(words) and x < plot.width:
             plot.put(at, y, words, "faint")
             return {(column, y) for column in range(at, at + len(words))}
     return set()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from phasetop.tui import devices, roofplot, turns
 from phasetop.tui.cells import Area
 from phasetop.tui.frame import Frame
 from phasetop.tui.roofplot import Roof, roof_of
 
+SHORT: Final = "bandwidth not known; r tries one"
 PLOT: Final = 14
 """Rows of the plot, its title and its labels."""
 LOWEST_PLOT: Final = 9
@@ -23,6 +26,8 @@ def paint(area: Area, frame: Frame) -> None:
     y = 0
     if plot >= LOWEST_PLOT:
         roof = roof_of(frame.measures) if frame.measures is not None else Roof(None, None, why="no request yet")
+        if not roof.bytes_per_s and roof.ways:  # one token, beside it, says how to have one
+            roof = replace(roof, why=SHORT, ways=())
         roofplot.paint(area.area(0, 0, area.width, plot), roof)
         y = plot + 1
     if rows:

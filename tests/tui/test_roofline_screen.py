@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from textual.events import MouseScrollDown, MouseScrollUp
 
+from phasetop.knobs import Values, stepped
 from phasetop.session import Session
 from phasetop.tui import pages, roofplot
 from phasetop.tui.app import ViewApp
@@ -95,6 +97,73 @@ def test_the_key_shows(does: str) -> None:
     asyncio.run(scene())
 
 
+def where(app: ViewApp, label: str) -> tuple[int, int, int]:
+    """A slider's track: its first column, its row, how many columns it has."""
+    rows = app.text.split("\n")
+    y = next(y for y, row in enumerate(rows) if row.startswith(f" {label} "))
+    columns = [x for x, char in enumerate(rows[y]) if char in "─●┊" and x < 66]
+    return min(columns), y, len(columns)
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24), (60, 40)], ids=str)
+def test_the_mouse_sets_a_slider_drags_it_and_turns_it(size: tuple[int, int]) -> None:
+    async def scene() -> None:
+        source = Desk(CARD, CARD.last_t).controls._source
+        app = ViewApp(source, None, Options(hz=50, title="a.phasetop"), Look())
+        async with app.run_test(size=size) as pilot:
+            app.simulate_key("r")
+            for _ in range(500):
+                if "what if" in app.text:
+                    break
+                await asyncio.sleep(0.01)
+
+            def changed() -> Values:
+                return app.controls._view.sliders.changed
+
+            def chosen() -> str:
+                return app.controls._view.sliders.chosen
+
+            async def click(x: int, y: int) -> None:
+                await pilot.mouse_down(offset=(x, y))
+                await pilot.mouse_up(offset=(x, y))
+
+            x, y, n = where(app, "prompt")
+            await pilot.mouse_down(offset=(x + n - 1, y))
+            assert changed().prompt == 1 << 20  # the right end of its range
+            app.controls.click(x - 40, y + 5, select=True)  # dragged away from it: it follows, and no other one does
+            assert changed() == Values(prompt=1)
+            await pilot.mouse_up(offset=(x, y + 5))
+            app.controls.click(x + 2, y + 1, select=True)  # the button is up: nothing is dragged any more
+            assert changed() == Values(prompt=1)
+            x, y, n = where(app, "batch")
+            await click(x + n // 2, y)
+            batch = changed().batch
+            assert batch is not None
+            assert 16 <= batch <= 64  # the middle of 1 to 1,024, on a logarithmic scale
+            assert chosen() == "batch"
+            await pilot._post_mouse_events([MouseScrollUp], offset=(x, y), button=0)
+            assert changed().batch == stepped("batch", batch, 1)
+            await pilot._post_mouse_events([MouseScrollDown], offset=(3, y), button=0)  # on its label, too
+            assert changed().batch == batch
+            await click(x, y)  # where it was as the request ran: its own again
+            assert changed().batch is None
+            x, y, n = where(app, "weights")
+            await click(x + n - 1, y)
+            assert changed().dtype == "fp32"
+            await click(4, where(app, "reply")[1])  # a label is only chosen
+            assert chosen() == "output"
+            assert changed().output is None
+            app._draw()
+            assert "bit fp32" in app.text
+            before = changed()
+            await pilot._post_mouse_events([MouseScrollUp], offset=(30, size[1] - 2), button=0)  # on no slider
+            assert changed() == before
+            app.simulate_key("escape")
+            app.simulate_key("q")
+
+    asyncio.run(scene())
+
+
 def test_sliders_stay_while_the_screen_is_left_and_are_the_view_s() -> None:
     desk = Desk(CARD, CARD.last_t).press("r", "down", "right", "right")
     assert desk.controls.shown is not None
@@ -137,12 +206,49 @@ def test_the_roof_bends_where_both_limits_meet() -> None:
     assert flat[-1] != " "
 
 
-def test_a_roof_without_peaks_has_dots_and_the_reason() -> None:
-    rows = rows_of(Roof(None, None, (Point("decode", 3.0, 50e9),), why="no peak for this device"))
-    assert "— no peak for this device" in rows[1]
-    assert any("● decode 50" in row for row in rows)  # GFLOP/s
+def test_a_roof_without_peaks_has_dots_the_reason_and_what_was_read() -> None:
+    rows = rows_of(Roof(None, None, (Point("decode", 3.0, 50e9),), why="no peak for this device", read_bytes_per_s=16e9))
+    assert rows[1] == "No roof: no peak for this device."
+    assert any("● decode 50" in row or "●" in row for row in rows)
+    assert any("decode 50" in row for row in rows)  # GFLOP/s
+    assert any("decode read 16 GB/s" in row for row in rows)
     assert "GFLOP/s" in rows[0]
     assert rows_of(Roof(None, None))[1:8] == [""] * 7
+
+
+def test_what_was_read_is_a_line_through_the_dot_of_decode() -> None:
+    """50 GFLOP/s at 3.125 FLOP a byte are 16 GB/s: the line has dots in the dot's own rows, left and right of it."""
+    rows = rows_of(Roof(None, None, (Point("decode", 3.125, 50e9),), why="x", read_bytes_per_s=16e9), 60, 30)
+    y, x = next((y, row.index("●")) for y, row in enumerate(rows) if "●" in row)
+    line = {y: [x for x, char in enumerate(row) if 0x2800 < ord(char) <= 0x28FF] for y, row in enumerate(rows)}
+    assert line[y - 1]
+    assert line[y + 1]
+    assert max(line[y + 1]) <= x <= min(line[y - 1]) + 1
+
+
+def test_the_reason_says_what_to_type_and_no_command_is_broken_over_rows() -> None:
+    reason = "the CPU's bandwidth was not measured: `phasetop doctor --measure-bandwidth` does, or --peak-bandwidth sets it"
+    why, ways = roofplot.missing(reason)
+    assert why == "the CPU's bandwidth was not measured"
+    assert [command for command, _ in ways] == [
+        "phasetop doctor --measure-bandwidth",
+        "phasetop run --peak-bandwidth 40GB/s",
+    ]
+    points = (Point("decode", 2.8, 3.2e9), Point("prefill", 140.0, 10e9))
+    for width, height in ((36, 9), (52, 28), (24, 9)):
+        rows = rows_of(Roof(None, None, points, why=why, ways=ways), width, height)
+        text = "\n".join(rows)
+        assert "--measure-bandwidth" in text or width < 35
+        assert "--peak-bandwidth 40GB/s" in text
+        assert "decode 3.2" in text
+        assert "prefill 10" in text
+    layers = "21 layers run on the CPU; the CPU's bandwidth was not measured: `phasetop doctor --measure-bandwidth` does"
+    assert roofplot.missing(layers)[0] == "21 layers run on the CPU; the CPU's bandwidth was not measured"
+    assert roofplot.missing("no request yet") == ("no request yet", ())
+
+
+def test_a_known_bandwidth_without_a_peak_of_flops_says_what_lacks() -> None:
+    assert rows_of(Roof(20e9, None))[0].endswith("peak not known")
 
 
 def test_names_do_not_lie_on_dots_nor_on_the_roof() -> None:
