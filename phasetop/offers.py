@@ -116,7 +116,9 @@ def _embedded(session: Session) -> list[Offer]:
     if finding is None or finding.state not in ("ok", "limited"):
         return []
     if finding.state == "limited":
-        return [Offer("fetch", EMBEDDED, "for the embedded engine", "98 MB to download")]
+        task = _fetching(session)
+        note = "on its way" if task is not None and task.state == "run" else "98 MB to download"
+        return [Offer("fetch", EMBEDDED, "for the embedded engine", note)]
     name = finding.text or EMBEDDED
     return [Offer("embedded", name, "embedded, on this machine's CPU", "ready", Target("embedded"))]
 
@@ -148,7 +150,8 @@ def looked_at(session: Session) -> tuple[Looked, ...]:
         if name == "embedded" and finding.state == "limited":
             found, key, does = True, "g", "fetches it"
         if task := _fetching(session) if name == "embedded" else None:
-            text, key, does = _progress(task), "", ""
+            text = _progress(task)
+            key, does = ("esc", "ends it") if task.state == "run" else ("g", "tries again")
         rows.append(Looked(_NAMES.get(name, name), found, text, key, does))
     host = session.hello.host if session.hello is not None else None
     if host is not None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from phasetop import events as ev
 from phasetop import priority
 from phasetop.keeper import Keeper
 from phasetop.lifeline import Lifeline, Start
@@ -17,6 +18,7 @@ from phasetop.opening import open_file
 from phasetop.plan import Planned
 from phasetop.priority import step_back
 from phasetop.session import Session
+from phasetop.tasks import newest
 
 _FOLDERS_S: Final = 2.0
 """The folders are looked at so often."""
@@ -44,6 +46,7 @@ class Starter:
         self._lifeline = Lifeline(Start(target=None, argv=["start"], kind="observe"))
         self._looking = {self._lifeline.discover()}
         self._fetching: int | None = None
+        self._unwanted = False
         self._live: list[LiveSession] = []
         self._kept: list[Recording] = []
         self._folders_at = float("-inf")
@@ -73,14 +76,27 @@ class Starter:
         return came
 
     def _follow_fetch(self) -> None:
-        """When the model has come, look again: it is an offer then."""
+        """End it when that was asked before it had a number; when the model has come, look again: it is an offer then."""
         if self._fetching is None:
             return
-        task = next((c.task for c in self.session.controls.items if c.id == self._fetching and c.op == "get"), None)
-        last = next((each for each in reversed(self.session.tasks.items) if each.task == task), None)
-        if task is not None and last is not None and last.state != "run":
+        answer = next((c for c in self.session.controls.items if c.id == self._fetching), None)
+        if answer is not None and not answer.ok:
+            self._fetching = None
+            return
+        last = self._download()
+        if last is None:
+            return
+        if last.state != "run":
             self._fetching = None
             self.look_again()
+        elif self._unwanted:
+            self._unwanted = False
+            self._lifeline.cancel_task(last.task)
+
+    def _download(self) -> ev.Task | None:
+        """The last word on what is fetched; None: it was not begun yet."""
+        task = next((c.task for c in self.session.controls.items if c.id == self._fetching and c.op == "get"), None)
+        return None if task is None else newest(self.session.tasks.items, task)
 
     def offers(self) -> tuple[Offer, ...]:
         """What can be begun, the obvious first."""
@@ -99,10 +115,22 @@ class Starter:
         """Start the server that is installed but does not run."""
         self._lifeline.launch("ollama")
 
+    @property
+    def fetching(self) -> bool:
+        """Whether the embedded engine's model is being fetched."""
+        return self._fetching is not None
+
     def fetch(self) -> None:
         """Fetch the embedded engine's model."""
+        self._unwanted = False
         if self._fetching is None:
             self._fetching = self._lifeline.get("smollm2")
+
+    def end_fetch(self) -> None:
+        """Fetch it no further; what came lies there for the next time."""
+        if self._fetching is not None:
+            self._unwanted = True
+            self._follow_fetch()
 
     def begin(self, offer: Offer, prompt: str | None) -> Begun:
         """Begin what was chosen, with a prompt if one was typed.

@@ -131,6 +131,7 @@ START: Final = (
     Key(("a",), "a", "ask", "ask", "type a prompt for what is chosen", "offered", 14),
     Key(("o",), "o", "Ollama", "launch", "start Ollama", "launchable", 16),
     Key(("g",), "g", "get", "fetch", "fetch the embedded model", "fetchable", 18),
+    Key(("escape",), "esc", "end the download", "end_fetch", "end the download", "fetching", 9),
     Key(("m",), "m", "all", "more", "all that can be begun", "several", 20),
     Key(("r",), "r", "look again", "look", "look around again", "always", 22),
     Key(("question_mark",), "?", "keys", "help", "this page", "always", 98),
@@ -163,8 +164,8 @@ PAGE: Final = (
 )
 ROOFLINE: Final = (
     Key(("escape", "q", "r", "enter", "space"), "esc", "back", "back", "back to the view", "always", 10),
-    Key(("up", "down", "k", "j"), "↑ ↓", "choose", "slider", "choose what is moved", "always", 12),
-    Key(("left", "right", "h", "l"), "← →", "move", "slide", "move it: the figures follow at once", "always", 14),
+    Key(("up", "down", "k", "j"), "↑ ↓", "choose", "slider", "choose what is moved; or click it", "always", 12),
+    Key(("left", "right", "h", "l"), "← →", "move", "slide", "move it; or drag it, or the wheel", "always", 14),
     Key(("shift+left", "shift+right", "H", "L"), "shift", "far", "slide_far", "with ← →: coarse steps", "always", 16),
     Key(("0", "backspace"), "0", "as it ran", "reset", "all as the request had it; or backspace", "always", 18),
     Key(("left_square_bracket", "right_square_bracket"), "[ ]", "turn", "turn", "the turn before, after", "turns", 22),

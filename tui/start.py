@@ -76,6 +76,15 @@ class Starter(Protocol):
         """Fetch the embedded engine's model."""
         ...
 
+    @property
+    def fetching(self) -> bool:
+        """Whether it is being fetched."""
+        ...
+
+    def end_fetch(self) -> None:
+        """Fetch it no further."""
+        ...
+
     def begin(self, offer: Offer, prompt: str | None) -> Begun:
         """Begin it. Raises `PhasetopError` when it cannot be begun."""
         ...
@@ -182,6 +191,8 @@ class StartControls(Writing):
             cases.add("launchable")
         if "g" in keys:
             cases.add("fetchable")
+        if self._starter.fetching and not self.more:
+            cases.add("fetching")
         text, caret = self.line.shown(max(1, width - 7))
         return StartPicture(
             offers,
@@ -277,6 +288,11 @@ class StartControls(Writing):
     def do_fetch(self) -> None:
         """Fetch the embedded engine's model."""
         self._starter.fetch()
+
+    def do_end_fetch(self) -> None:
+        """End the download."""
+        self._starter.end_fetch()
+        self.say("the download ends; what came of it is kept, and g goes on with it")
 
     def do_look(self) -> None:
         """Look around again."""

@@ -87,9 +87,13 @@ def test_where_the_model_is_missing_it_can_be_fetched_and_its_progress_is_told()
     assert (row.found, row.key, row.does) == (True, "g", "fetches it")
     session.apply(ev.Task(t=2, task=0, state="run", title="get", done=49e6, total=98e6))
     (row,) = looked_at(session)
-    assert (row.text, row.key) == ("fetching, 49.0 MB of 98.0 MB, 50 %", "")
+    assert (row.text, row.key, row.does) == ("fetching, 49.0 MB of 98.0 MB, 50 %", "esc", "ends it")
+    assert offers(session, [], [], NOW)[0].note == "on its way"
     session.apply(ev.Task(t=3, task=0, state="failed", title="get", why="no route to host"))
-    assert looked_at(session)[0].text == "no route to host"
+    (row,) = looked_at(session)
+    assert (row.text, row.key, row.does) == ("no route to host", "g", "tries again")
+    session.apply(ev.Task(t=4, task=1, state="cancelled", title="get"))
+    assert looked_at(session)[0].does == "fetches it"
 
 
 def test_what_is_found_of_counters_is_no_place_to_look_for_models() -> None:

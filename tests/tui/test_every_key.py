@@ -95,6 +95,7 @@ ON_OTHERS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
         "ask": (("a",), "enter send"),
         "launch": (("o",), "starting Ollama"),
         "fetch": ((), ""),  # test_start
+        "end_fetch": ((), ""),  # test_start
         "more": (("m",), "what can be begun"),
         "look": ((), ""),  # test_start
         "help": (("question_mark",), "look around again"),
@@ -202,10 +203,10 @@ def test_the_mouse_puts_the_cursor_on_a_token() -> None:
         stage = Stage(at=4 * S)
         async with stage.app.run_test(size=(120, 36)) as pilot:
             await until_shown(stage, "DECODE")
-            y = next(y for y, row in enumerate(stage.app.text.split("\n")) if y > 19 and len(row[:75].strip()) > 30)
+            y = next(y for y, row in enumerate(stage.app.text.split("\n")) if y > 20 and len(row[:75].strip()) > 30)
             await pilot.mouse_down(offset=(20, y))
             await until_shown(stage, "i explains it")
-            await pilot.mouse_down(offset=(3, 13))
+            await pilot.mouse_down(offset=(3, 14))
             await asyncio.sleep(0)
             assert stage.app.shown is not None
             assert stage.app.shown.view.focus in ("machine", "text")

@@ -55,6 +55,7 @@ class Around:
     found: tuple[Offer, ...] = (EMBEDDED,)
     looked: tuple[Looked, ...] = LOOKED
     looking: bool = False
+    fetching: bool = False
     said: list[object] = field(default_factory=list)
     refusal: PhasetopError | None = None
 
@@ -81,6 +82,12 @@ class Around:
     def fetch(self) -> None:
         """Noted."""
         self.said.append("fetch")
+        self.fetching = True
+
+    def end_fetch(self) -> None:
+        """Noted."""
+        self.said.append("end")
+        self.fetching = False
 
     def begin(self, offer: Offer, prompt: str | None) -> Begun:
         """Noted; a finished session comes of it."""
@@ -208,6 +215,30 @@ def test_the_keys_that_act_on_finds_act_only_where_they_are_found() -> None:
     assert Desk(Around()).press("o", "r", "g").around.said == ["launch", "look"]
     looked = (Looked("embedded", True, "no model", "g", "fetches it"),)
     assert Desk(Around((FETCH,), looked)).press("o", "g", "enter").around.said == ["fetch", "fetch"]
+
+
+def test_esc_ends_the_download_and_says_so_and_otherwise_does_nothing() -> None:
+    looked = (Looked("embedded", True, "no model", "g", "fetches it"),)
+    desk = Desk(Around((FETCH,), looked)).press("escape")
+    assert (desk.around.said, desk.left) == ([], [])
+    assert "fetching" not in desk.controls.picture(80).situation
+    desk.press("g")
+    assert "fetching" in desk.controls.picture(80).situation
+    assert "esc end the download" in drawn(desk.around).text().split("\n")[23]
+    desk.press("escape")
+    assert desk.around.said == ["fetch", "end"]
+    message = desk.controls.picture(80).message
+    assert message is not None
+    assert "what came of it is kept" in message
+    assert len(message) < 79  # it is seen whole
+    desk.press("escape")
+    assert (desk.around.said, desk.left) == (["fetch", "end"], [])
+
+
+def test_while_one_types_esc_leaves_the_line_and_the_download_goes_on() -> None:
+    desk = Desk(Around((EMBEDDED,), fetching=True)).press("a", "escape")
+    assert (desk.around.said, desk.controls.asking) == ([], False)
+    assert desk.press("escape").around.said == ["end"]
 
 
 def test_leaving() -> None:
