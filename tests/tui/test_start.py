@@ -267,7 +267,10 @@ def test_the_app_goes_on_with_the_view_of_what_was_chosen() -> None:
             await pilot.press("question_mark")
             assert "look around again" in app.text
             await pilot.press("escape", "down", "enter")
-            await pilot.pause()
+            for _ in range(500):
+                if " DONE " in app.text:
+                    break
+                await asyncio.sleep(0.01)
             assert "2026-11-30-llama3.1-8b" in app.text.split("\n")[0]
             assert " DONE " in app.text
             await pilot.press("q")
