@@ -86,8 +86,12 @@ def _batch_lane(area: Area, x: int, frame: Frame, trace: Trace, rows: int, value
         return
     mean = frame.measures.rates.prefill_per_s if frame.measures is not None else None
     figures = [("first", batches[0].per_s), ("mean", mean), ("last", batches[-1].per_s)][-rows:]
+    unit = "tok/s"
+    if values + 8 + len(f"{unit} first") > area.width - 1 and rows > 2:  # the lane has the unit, and each figure its name
+        area.right(x - 1, rows - 1, unit, "faint")
+        unit = ""
     for i, (name, value) in enumerate(figures):
-        area.value(values, rows - len(figures) + i, rate(value), "tok/s", name, "ink", "b" if name == "last" else "")
+        area.value(values, rows - len(figures) + i, rate(value), unit, name, "ink", "b" if name == "last" else "")
 
 
 def _dots(area: Area, x: int, lane: Sequence[DotRow], fixed: Role | None = None) -> None:

@@ -110,6 +110,16 @@ def test_what_is_unknown_is_a_dash_with_a_reason() -> None:
     assert "decode          — tok/s       not begun" in prefill
 
 
+def test_every_figure_of_the_lanes_has_its_name_and_a_unit_whole_at_any_width() -> None:
+    """At 80 columns a batch's unit stands with the lane: beside its number and its name there is no room."""
+    for width in (60, 80, 99, 120, 200):
+        text = shown(SESSIONS["prefill"], 3 * S, (width, 40))
+        for name in ("first", "mean", "last"):
+            row = next(row for row in text.split("\n") if row.endswith(f" {name}"))
+            assert len(row) < width
+        assert "tok/s" in "".join(text.split("\n")[7:14])
+
+
 def test_no_number_changes_its_column_while_it_runs() -> None:
     columns = set()
     for at in range(1200, 2400, 100):
