@@ -76,6 +76,8 @@ def rename(old: str, new: str) -> int:
     one = _own(old)
     if one.live:
         raise PhasetopError(f"{one.name} is running: it can be renamed when it has ended")
+    if one.elsewhere and not one.kept:
+        raise UsageError(f"{one.name} is a file of your own, {one.elsewhere[0]}: use mv")
     if not new.strip() or new.startswith("@"):
         raise UsageError(f"{new!r} is no name for a recording")
     name = places.safe_stem(new)
@@ -101,6 +103,8 @@ def rename(old: str, new: str) -> int:
 def remove(names: Sequence[str], *, yes: bool) -> int:
     """Remove recordings for ever, after asking at a terminal; returns the exit status. None goes where one cannot.
 
+    Of one that lies elsewhere (a run with ``--record=PATH`` that was killed) the name goes, and its file stays.
+
     Raises:
         UsageError: there is one of no such name, one lies elsewhere, or nobody can be asked.
         PhasetopError: one is running, or cannot be removed.
@@ -115,13 +119,10 @@ def remove(names: Sequence[str], *, yes: bool) -> int:
         from phasetop.sessions_text import in_short
 
         for one in chosen:
-            tell(in_short(one))
-        print(
-            f"remove {'it' if len(chosen) == 1 else f'these {len(chosen)}'} for ever? [y/N] ",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
+            tell(in_short(one) + (f"; its file is yours and stays: {_where(one)}" if one.elsewhere else ""))
+        them = "it" if len(chosen) == 1 else f"these {len(chosen)}"
+        how = f"take {them} off the list?" if all(one.elsewhere for one in chosen) else f"remove {them} for ever?"
+        print(f"{how} [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             say("nothing is removed")
             return EXIT_FAILED
@@ -134,8 +135,15 @@ def remove(names: Sequence[str], *, yes: bool) -> int:
             raise PhasetopError(f"cannot remove {one.name}: {(error.strerror or str(error)).lower()}") from None
         for path in left if one.kept else one.files[:1]:
             _log_of(path).unlink(missing_ok=True)
-        say(f"removed {one.name}")
+        stays = f"{one.name} is off the list; its file is yours and stays: {_where(one)}" if one.elsewhere else ""
+        say(stays or f"removed {one.name}")
     return EXIT_OK
+
+
+def _where(one: Listed) -> str:
+    """Where its files lie that are not removed with its name."""
+    first, *more = one.elsewhere
+    return str(first) + (f" and {len(more)} further part{'' if len(more) == 1 else 's'}" if more else "")
 
 
 def totals(by: str, as_json: str | None) -> int:

@@ -43,6 +43,11 @@ class Listed(Struct, frozen=True):
     kept: bool
     back: int | None = None
 
+    @property
+    def elsewhere(self) -> tuple[Path, ...]:
+        """Where its files lie that are only linked to from here: those of a run that records where its user wants it."""
+        return tuple(path.resolve() for path in self.files if path.is_symlink())
+
     def json(self) -> dict[str, Any]:
         """The session as `sessions --json` prints it."""
         row = self.row

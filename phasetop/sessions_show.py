@@ -22,7 +22,7 @@ def contents(one: Listed, session: Session, width: int = 80) -> list[str]:
     moment = datetime.fromtimestamp(row.began_ns / 1e9).astimezone() if 0 < row.began_ns < 1 << 62 else None
     facts = {
         "name": one_line(one.name) + (f" ({row.parts} parts)" if row.parts > 1 else ""),
-        "file": one_line(str(one.files[0])),
+        "file": one_line(str((*one.elsewhere, *one.files)[0])),
         "started": f"{moment:%Y-%m-%d %H:%M:%S}" if moment is not None else "",
         "lasted": f"{' '.join(lasted(row.duration_s))} · {state} · {file_size(one.bytes)}",
         "by": one_line(hello.by) if hello is not None else "",

@@ -18,6 +18,7 @@ from phasetop import events as ev
 from phasetop.cli import main
 from phasetop.lifeline import Start, Target
 from phasetop.recording import load
+from tests.tui.ptyterm import Terminal
 
 if TYPE_CHECKING:
     from tests.conftest import Collected, Home, Metronome
@@ -155,6 +156,40 @@ def test_one_that_was_kept_and_killed_is_removed_under_both_names(state_home: Ho
     assert main(["sessions", "rm", "precious", "--yes"]) == 0
     assert not path.exists()
     assert not list(live.iterdir())
+
+
+def test_of_one_that_lies_elsewhere_the_name_goes_and_the_file_stays(
+    state_home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a run with --record=PATH leaves it that was killed."""
+    mine = tmp_path / "mine.phasetop"
+    write(state_home, "x", session="0000cafe-1111", bye=False).rename(mine)
+    live = state_home.state / "phasetop" / "live"
+    live.mkdir()
+    (live / "0000cafe-1111.phasetop").symlink_to(mine)
+    (live / "0000cafe-1111.log").touch()
+    assert main(["sessions", "show", "0000cafe"]) == 0
+    assert f"file     {mine}"[:70] in capsys.readouterr().out.replace("\n         ", "")
+    assert main(["sessions", "rename", "0000cafe", "other"]) == 2
+    assert capsys.readouterr().err == f"phasetop: 0000cafe is a file of your own, {mine}: use mv\n"
+    assert main(["sessions", "rm", "0000cafe", "--yes"]) == 0
+    assert capsys.readouterr().err == f"phasetop: 0000cafe is off the list; its file is yours and stays: {mine}\n"
+    assert list(live.iterdir()) == []
+    assert load(mine).runs
+
+
+def test_what_is_asked_before_one_that_lies_elsewhere_is_taken_off(state_home: Home, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.phasetop"
+    write(state_home, "x", session="0000cafe-1111", bye=False).rename(mine)
+    live = state_home.state / "phasetop" / "live"
+    live.mkdir()
+    (live / "0000cafe-1111.phasetop").symlink_to(mine)
+    with Terminal([*RUN, "sessions", "rm", "0000cafe"], size=(300, 20), env=state_home.env) as asked:
+        asked.until_shown(f"its file is yours and stays: {mine}", 30)
+        asked.until_shown("take it off the list? [y/N]")
+        asked.send("n\n")
+        assert asked.wait() == 1
+    assert (live / "0000cafe-1111.phasetop").is_symlink()
 
 
 def test_totals(state_home: Home) -> None:
