@@ -7,6 +7,7 @@ index is a cache: without it, or where it cannot be written, everything is read.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,8 @@ MOST_BYTES: Final = 1 << 28
 MOST_TIMES: Final = 64
 """A compressed file is unpacked for the list up to this size, or to so many times its own; a recording has 4 to 20 times."""
 _CHUNK_BYTES: Final = 1 << 22
+MEANING: Final = 1
+"""Raised when the same file tells another entry, or other sums, than before: a test knows what some files tell."""
 
 
 class _Known(Struct):
@@ -38,9 +41,9 @@ class _Known(Struct):
 
 
 class _File(Struct):
-    """The index as it is stored; that of another version of phasetop counts for nothing."""
+    """The index as it is stored; that of a phasetop which would read other things in the same files counts for nothing."""
 
-    version: str = ""
+    key: str = ""
     files: dict[str, _Known] = field(default_factory=dict)
 
 
@@ -54,7 +57,7 @@ class Index:
         self._changed = False
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             stored = msgspec.json.decode(self._path.read_bytes(), type=_File)
-            if stored.version == phasetop.__version__:
+            if stored.key == key_of_entries():
                 self._known = stored.files
 
     def entry(self, path: Path) -> Entry:
@@ -81,18 +84,18 @@ class Index:
             raise FormatError(found.why or "")
         return found.entry
 
-    def totals(self, paths: list[Path]) -> Any:
-        """What was kept as the sums of a session, if its files are still those; else None."""
+    def totals(self, paths: list[Path], shape: str) -> Any:
+        """What was kept as the sums of a session, if its files are still those and the sums of this shape; else None."""
         known = self._known.get(_key(paths[0]))
-        if known is None or known.totals is None or known.totals.get("stamp") != "|".join(map(stamp_of, paths)):
+        if known is None or known.totals is None or known.totals.get("stamp") != "|".join((shape, *map(stamp_of, paths))):
             return None
         return known.totals.get("rows")
 
-    def keep_totals(self, paths: list[Path], rows: Any) -> None:
-        """Keep the sums of a finished session."""
+    def keep_totals(self, paths: list[Path], rows: Any, shape: str) -> None:
+        """Keep the sums of a finished session; ``shape``: of a row."""
         known = self._known.get(_key(paths[0]))
         if known is not None:
-            known.totals = {"stamp": "|".join(map(stamp_of, paths)), "rows": rows}
+            known.totals = {"stamp": "|".join((shape, *map(stamp_of, paths))), "rows": rows}
             self._changed = True
 
     def save(self) -> None:
@@ -105,8 +108,18 @@ class Index:
             places.make_private(self._path.parent)
             fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(fd, "wb") as file:
-                file.write(msgspec.json.encode(_File(phasetop.__version__, kept)))
+                file.write(msgspec.json.encode(_File(key_of_entries(), kept)))
             fresh.replace(self._path)
+
+
+def shape_of(*kinds: type[Struct]) -> str:
+    """The fields of structs and their types, in a word: stored ones of another shape are none of these."""
+    return f"{zlib.crc32(repr([(kind.__name__, list(kind.__annotations__.items())) for kind in kinds]).encode()):08x}"
+
+
+def key_of_entries() -> str:
+    """What stored entries depend on: the program's version, what they hold, and what it means."""
+    return f"{phasetop.__version__} {MEANING} {shape_of(Entry, _Known)}"
 
 
 def _key(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from phasetop import codec, places
-from phasetop.catalogue_index import Index
+from phasetop.catalogue_index import Index, shape_of
 from phasetop.faults import EXIT_FAILED, EXIT_OK, FormatError, PhasetopError, UsageError
 from phasetop.output import print_json, print_utf8, say, tell
 from phasetop.parts import part_name, split_stem, stem_of, suffixes_of
@@ -127,6 +128,7 @@ def remove(names: Sequence[str], *, yes: bool) -> int:
             say("nothing is removed")
             return EXIT_FAILED
     for one in chosen:
+        stays = f"{one.name} is off the list; its file is yours and stays: {_where(one)}" if one.elsewhere else None
         try:
             left = names_in_live_folder(one.files)  # what is removed must not be there under another name
             for path in (*one.files, *left):
@@ -135,7 +137,6 @@ def remove(names: Sequence[str], *, yes: bool) -> int:
             raise PhasetopError(f"cannot remove {one.name}: {(error.strerror or str(error)).lower()}") from None
         for path in left if one.kept else one.files[:1]:
             _log_of(path).unlink(missing_ok=True)
-        stays = f"{one.name} is off the list; its file is yours and stays: {_where(one)}" if one.elsewhere else ""
         say(stays or f"removed {one.name}")
     return EXIT_OK
 
@@ -181,11 +182,12 @@ def _spent(found: Sequence[Listed], index: Index) -> Iterator[Any]:
     from phasetop.recording import load
     from phasetop.totals import Spent, spent
 
+    shape = f"{shape_of(Spent)} {time.tzname}"  # a day is one of this time zone
     newest = {one.row.session: one for one in sorted(found, key=lambda one: one.bytes)}
     progress = sys.stderr is not None and sys.stderr.isatty()
     for i, one in enumerate(newest.values(), 1):
         files = list(one.files)
-        rows = index.totals(files)
+        rows = index.totals(files, shape)
         if rows is None:
             if progress:
                 print(f"\rreading {i} of {len(newest)}", end="", file=sys.stderr, flush=True)
@@ -195,7 +197,7 @@ def _spent(found: Sequence[Listed], index: Index) -> Iterator[Any]:
                 say(f"{one.name}: {error}")
                 continue
             if not one.live:
-                index.keep_totals(files, rows)
+                index.keep_totals(files, rows, shape)
         yield from (Spent(*row) for row in rows)
     if progress:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -35,7 +35,9 @@ def contents(one: Listed, session: Session, width: int = 80) -> list[str]:
     }
     lines: list[str] = []
     for label, text in facts.items():
-        if text:
+        if label == "file":  # whole, to be copied
+            lines.append(f"{label:<9}{text}")
+        elif text:
             lines += textwrap.wrap(f"{label:<9}{text}", width, subsequent_indent=" " * 9, break_on_hyphens=False)
     for run in session.runs.values():
         if run.info.at() is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,20 +12,25 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from phasetop import codec, parts, places
 from phasetop import events as ev
 from phasetop.catalogue import Entry, read_entry, row_of
-from phasetop.catalogue_index import Index, read_file, whole_lines
+from phasetop.catalogue_index import MEANING, Index, read_file, shape_of, whole_lines
 from phasetop.faults import FormatError
-from phasetop.recording import load
+from phasetop.recording import LineFeed, load
+from phasetop.session import Session
 from phasetop.sessions_list import sessions
-from phasetop.totals import Spent, sums
+from phasetop.totals import Spent, spent, sums
 from phasetop.unzipped import Unzipped
 
 if TYPE_CHECKING:
     from tests.conftest import Home
 
+SOME = ("events-format-1.jsonl", "older-build.phasetop")
+RECORDED = Path(__file__).parents[1] / "data"
 HELLO = ev.Hello(
     t=0, format=1, session="0192f3c4-7a1e", anchor=ev.Anchor(mono=5, wall=1_796_000_000_000_000_000), by="phasetop 9"
 )
@@ -197,6 +203,58 @@ def test_the_index_is_a_cache_and_nothing_more(state_home: Home, monkeypatch: py
     (folder / "a.phasetop").unlink()
     assert listing() == ([], ["b.phasetop"])
     assert b"a.phasetop" not in file.read_bytes()
+
+
+def test_an_index_whose_entries_mean_or_hold_something_else_counts_for_nothing(
+    state_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version, other fields, another meaning: of two checkouts of one version, too."""
+    folder = places.make_private(places.recordings_folder())
+    (folder / "a.phasetop").write_bytes(DATA)
+    index = Index()
+    sessions(index)
+    index.save()
+    stored = (places.state_folder() / "sessions.index").read_text()
+    assert '"requests":2' in stored
+
+    class Entry2(Entry, frozen=True):
+        more: int = 0
+
+    for changed in (
+        ("phasetop.__version__", "9.9"),
+        ("phasetop.catalogue_index.MEANING", MEANING + 1),
+        ("phasetop.catalogue_index.Entry", Entry2),
+    ):
+        (places.state_folder() / "sessions.index").write_text(stored.replace('"requests":2', '"requests":77'))
+        ((one,), _) = sessions(Index())
+        assert one.row.requests == 77  # it is believed
+        with monkeypatch.context() as patch:
+            patch.setattr(*changed)
+            ((one,), _) = sessions(Index())
+            assert one.row.requests == 2, changed[0]
+
+
+def test_sums_are_kept_with_what_their_rows_hold(state_home: Home) -> None:
+    folder = places.make_private(places.recordings_folder())
+    (folder / "a.phasetop").write_bytes(DATA)
+    index, files = Index(), [folder / "a.phasetop"]
+    sessions(index)
+    index.keep_totals(files, [[1]], shape_of(Spent))
+    assert index.totals(files, shape_of(Spent)) == [[1]]
+    assert index.totals(files, shape_of(Entry)) is None
+
+
+def test_what_files_tell_is_what_the_index_was_made_for() -> None:
+    """Where this fails, the same files tell something else than before: raise `MEANING`, and put the new sum here."""
+    known = [DATA, codec.encode_all(EVENTS[:-1]), *((RECORDED / name).read_bytes() for name in SOME)]
+    told = []
+    for data in known:
+        session = Session()
+        LineFeed(session).feed(data)
+        rows = [replace(row, day=None) for row in spent(session)]  # of this machine's time zone
+        told.append((to_builtins(read_entry([data])), to_builtins(rows)))
+    assert len(told) == 4
+    assert (MEANING, zlib.crc32(json.dumps(told).encode())) == (1, 2334972744)
 
 
 def test_sums_say_what_is_missing() -> None:
