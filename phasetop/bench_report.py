@@ -12,6 +12,8 @@ from phasetop.bench_stats import Figure, rounded
 from phasetop.report import request_object
 
 _NOT_TOLD: Final = "the server does not tell"
+_SEVERAL: Final = "a step makes tokens of several at once: no one's alone can be set against a peak"
+_ALONE: Final = ("points.mbu_percent", "points.mfu_percent", "predicted.decode_tok_per_s", "predicted.prefill_s")
 _BY_NATURE: Final = frozenset(("session", "file", "cpu_quota_cores"))
 _FROM_RUN: Final = {
     "points.prefill_tok_per_s": "rates.prefill_tok_per_s",
@@ -157,18 +159,28 @@ def _reasons(found: Mapping[str, Any], told: Mapping[str, str]) -> Iterator[tupl
         "fit": "there are no two lengths of plain prompts on one engine",
         "phasetop": "no request counts",
     }
-    for path in dict.fromkeys(_nulls(found)):
-        if path.rpartition(".")[2] in _BY_NATURE:
+    nulls = dict.fromkeys(_nulls(found))
+    several = any(point["parallel"] > 1 for point in found["points"])
+
+    def why(path: str) -> str:
+        stem = path.removesuffix(".mean").replace("predicted.points.", "predicted.")
+        said = told.get(_FROM_RUN.get(stem, stem)) or told.get(stem.rpartition(".")[0])
+        return said or (_SEVERAL if several and stem in _ALONE else _NOT_TOLD)
+
+    for path in nulls:
+        stem, _, last = path.rpartition(".")
+        if last in _BY_NATURE:
             continue
         if path in fixed or path.partition(".")[0] in fixed:
             yield path, fixed.get(path) or fixed[path.partition(".")[0]]
-        elif path.endswith((".sd", ".ci95")):
+        elif last in ("sd", "ci95") and f"{stem}.mean" not in nulls:
             yield path, "a spread needs two runs"
         elif path.startswith("points.aggregate"):
             yield path, "the server does not tell each request's tokens"
+        elif last in ("sd", "ci95"):
+            yield path, why(f"{stem}.mean")
         else:
-            stem = path.removesuffix(".mean").replace("predicted.points.", "predicted.")
-            yield path, told.get(_FROM_RUN.get(stem, stem)) or told.get(stem.rpartition(".")[0]) or _NOT_TOLD
+            yield path, why(path)
 
 
 def _nulls(value: Any, path: str = "") -> Iterator[str]:

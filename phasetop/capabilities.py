@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phasetop import events as ev
 from phasetop.columns import LIVE
@@ -19,11 +20,22 @@ from phasetop.figures import memory
 from phasetop.machine import is_host
 from phasetop.offers import PLACES
 from phasetop.run_devices import bandwidth_of, flops_of
+from phasetop.server_checks import (
+    AWAY,
+    HERE_ALONE,
+    LINKED,
+    OLLAMA_AWAY,
+    PEAKS_AWAY,
+    is_away,
+    lacks_architecture,
+    target_of,
+    told_of_server,
+)
 from phasetop.session import Session
 
 STATES: Final = ("ok", "off", "limited", "missing", "broken")
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "servers": PLACES,
+    "servers": ("server", *PLACES),
     "GPUs": ("nvml", "gpu", "far-gpu"),
     "counters": ("stamps", "clock", "rapl", "bandwidth", "heat", "processes"),
     "machine": ("cpu", "memory", "swap", "disk"),
@@ -122,6 +134,10 @@ def _derived(session: Session, cursor: int) -> Iterator[Check]:
     if hello is not None:
         yield _stamps(hello)
         yield from _machine(hello.host)
+    target = target_of(session, cursor)
+    models = _models(session, target[0].v or 0, cursor) if target is not None else ""
+    if (told := told_of_server(session, models, cursor)) is not None:
+        yield Check("server", told.state, told.text)
     devices = devices_of(session, cursor)
     gpus = [device for device in devices if not is_host(device)]
     for name, device in zip(gpu_names(gpus), gpus, strict=True):
@@ -279,16 +295,18 @@ def metrics_of(session: Session, cursor: int = LIVE) -> tuple[Metric, ...]:
 
 
 def _metrics(session: Session, cursor: int) -> Iterator[Metric]:
-    hello = session.hello
+    hello, away = session.hello, is_away(session, cursor)
     if hello is not None:
         kernel = hello.stamps == "kernel"
         why = None if kernel else "this system's sockets have no receive stamps: when the bytes were read stands for it"
+        why = "; ".join(part for part in (why, LINKED if away else None) if part) or None
         yield Metric("token_stamps", "client: kernel" if kernel else "client: read", why)
     backends = dict.fromkeys(
         server.backend for versions in session.servers.values() if (server := versions.at(cursor)) and server.backend
     )
+    alone = hello is not None and hello.kind == "observe" and target_of(session, cursor) is not None  # of one server alone
     for finding in session.findings.until(cursor):
-        if finding.name == "embedded" and finding.state == "ok":
+        if finding.name == "embedded" and finding.state == "ok" and not alone:
             backends.setdefault("embedded")
     silent = any(notice.code == "no-progress" for notice in session.notices.until(cursor))
     for backend in backends:
@@ -296,6 +314,10 @@ def _metrics(session: Session, cursor: int) -> Iterator[Metric]:
             source, why = metric.source, metric.why_not_better
             if silent and metric.name == "prefill_progress":
                 source, why = None, "this build of the server does not tell it"
+            if metric.name == "kv_bytes" and alone and lacks_architecture(session, cursor):
+                source, why = None, "the model's architecture is not told, and its file not read"
+            if away and backend == "ollama":
+                source, why = OLLAMA_AWAY.get(metric.name, (source, why))
             yield Metric(f"{backend}.{metric.name}", source, why)
     devices = devices_of(session, cursor)
     gpus = [device for device in devices if not is_host(device)]
@@ -304,16 +326,16 @@ def _metrics(session: Session, cursor: int) -> Iterator[Metric]:
         name = named.get(device.d, "host" if device.d == 0 else FAR)
         for what, found in (("peak_bytes_per_s", bandwidth_of(device, None)), ("peak_flops", flops_of(device, None))):
             known = found.value is not None
-            yield Metric(
-                f"{name}.{what}",
-                found.source if known else None,
-                None if known else found.source,
-                found.value,
-            )
+            why = HERE_ALONE if known and away else None
+            yield Metric(f"{name}.{what}", found.source if known else None, why if known else found.source, found.value)
     for device in devices:
         for info in _series_of(session, device.d, cursor):
-            yield _series_metric(info, named.get(device.d, None if device.d == 0 else FAR))
-    if devices and session.series("server_cpu_cores", cursor=cursor) is None:
+            found_metric = _series_metric(info, named.get(device.d, None if device.d == 0 else FAR))
+            here_alone = away and found_metric.source is not None
+            yield replace(found_metric, why_not_better=HERE_ALONE) if here_alone else found_metric
+    if away:
+        yield from (Metric(name, None, why) for name, why in {"server_cpu_cores": AWAY, **PEAKS_AWAY}.items())
+    elif devices and session.series("server_cpu_cores", cursor=cursor) is None:
         yield Metric("server_cpu_cores", "psutil", "sampled once a request has named the server's process, on this machine")
     if any(device.d == 0 for device in devices):
         yield Metric("host.dram_percent", None, NO_HOST_BANDWIDTH)

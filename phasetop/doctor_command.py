@@ -2,41 +2,59 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from phasetop import doctor_report, doctor_text
 from phasetop.capabilities import Check, Metric, checks_of, metrics_of
 from phasetop.display import has_terminal
-from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, PhasetopError
+from phasetop.faults import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, PhasetopError, UsageError
 from phasetop.headless import Interrupts
 from phasetop.lifeline import Lifeline, Start
+from phasetop.model_names import check_no_address
 from phasetop.output import print_json, print_utf8, say
+from phasetop.plan import plan
 from phasetop.session import Session
 from phasetop.visible import harmless
 
 LIMIT_S: Final = 60.0
+LOADING_S: Final = 3.0
 POLL_S: Final = 0.03
 REPORT: Final = "phasetop-doctor.md"
 
 
-def doctor(*, measure: bool = False, as_json: str | None = None, report: str | None = None) -> int:
+def doctor(
+    url: str | None = None,
+    *,
+    measure: bool = False,
+    as_json: str | None = None,
+    report: str | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> int:
     """Print what was found; returns the exit status: 1 when something is broken.
 
     Args:
+        url: a server to look at beside what is usually there.
         measure: measure what this CPU's memory can read, first.
         as_json: print one object; ``compact``: on one line.
         report: write a redacted file: its path, "" for the usual name here, "-" for stdout.
+        given: how that server is asked, as `run` has it: its model, a key, certificates.
 
     Raises:
+        UsageError: the URL is none.
         PhasetopError: the report cannot be written.
     """
     terminal = _terminal()  # before a collector writes to the terminal's log, and while nobody reads keys
-    lifeline = Lifeline(Start(target=None, argv=["doctor"], kind="observe"))
+    start = Start(target=None, argv=["doctor"], kind="observe") if url is None else _start(url, given or {})
+    lifeline = Lifeline(start)
     try:
         with Interrupts() as interrupts:
             if measure:
@@ -44,7 +62,11 @@ def doctor(*, measure: bool = False, as_json: str | None = None, report: str | N
                 status = _wait(lifeline, "measure", lifeline.measure(), interrupts)
                 if status is not None:
                     return status
-            status = _wait(lifeline, "discover", lifeline.discover(machine=True), interrupts)
+            if url is not None:
+                status = _wait_for(lifeline, _is_settled(time.monotonic), interrupts)
+                if status is not None:
+                    return status
+            status = _wait(lifeline, "discover", lifeline.discover(models=url is None, machine=True), interrupts)
             if status is not None:
                 return status
     finally:
@@ -74,14 +96,42 @@ def _width() -> int:
     return shutil.get_terminal_size((doctor_text.WIDTH, 24)).columns if sys.stdout.isatty() else doctor_text.WIDTH
 
 
+def _start(url: str, given: Mapping[str, Any]) -> Start:
+    """A session that looks for the server at a URL, and asks it nothing."""
+    if "://" not in url:
+        check_no_address(url)
+        raise UsageError(f"{url[:80]} is no server's address: http://HOST:PORT, or ssh://HOST/ for one that ssh reaches")
+    start = plan(url, given, io.StringIO()).start
+    return replace(start, kind="observe", argv=["doctor", *start.argv[1:]])
+
+
+def _is_settled(clock: Callable[[], float]) -> Callable[[Session], bool]:
+    """Whether the session's server is ready, or will not be; one that loads is not waited for long."""
+    began: list[float] = []
+
+    def is_settled(session: Session) -> bool:
+        last = session.server_states.last()
+        if last is not None and last.s == "loading" and not began:
+            began.append(clock())
+        return last is not None and (last.s in ("ready", "gone") or bool(began and clock() - began[0] > LOADING_S))
+
+    return is_settled
+
+
 def _wait(lifeline: Lifeline, op: str, command: int, interrupts: Interrupts) -> int | None:
     """Follow until a command was obeyed; an exit status where that did not come."""
+    return _wait_for(
+        lifeline, lambda session: any(each.id == command and each.op == op for each in session.controls.items), interrupts
+    )
+
+
+def _wait_for(lifeline: Lifeline, what: Callable[[Session], bool], interrupts: Interrupts) -> int | None:
+    """Follow until something is known; an exit status where that did not come."""
     follower = lifeline.follower
     end = time.monotonic() + LIMIT_S
     while time.monotonic() < end and not follower.ended:
         follower.poll()
-        answer = next((each for each in follower.session.controls.items if each.id == command and each.op == op), None)
-        if answer is not None:
+        if what(follower.session):
             return None
         if interrupts.status is not None or interrupts.count:
             return EXIT_INTERRUPTED if interrupts.status is None else interrupts.status

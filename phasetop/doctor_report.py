@@ -48,6 +48,10 @@ def secrets_of(session: Session) -> dict[str, str]:
     if hello is not None and hello.host.name:
         for name in (hello.host.name, hello.host.name.partition(".")[0]):
             found[name] = "[host]"
+    for word in (hello.argv or ()) if hello is not None else ():
+        host = urlsplit(word).hostname if "://" in word else None  # of a server that was asked for and is not there
+        if host is not None and host not in _LOOPBACK:
+            found[host] = "[address]"
     try:
         found[str(Path.home())] = "[home]"
     except RuntimeError:

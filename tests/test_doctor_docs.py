@@ -12,7 +12,7 @@ from phasetop.capabilities import SECTIONS, STATES
 ROOT = Path(__file__).resolve().parent.parent
 FILES = (
     *("phasetop/capabilities.py", "backends/machine_checks.py", "backends/software_checks.py", "backends/gpu_checks.py"),
-    *("tui/terminalchecks.py", "backends/discover.py", "backends/peaks.py"),
+    *("phasetop/server_checks.py", "tui/terminalchecks.py", "backends/discover.py", "backends/peaks.py"),
 )
 ROWS = dict(re.findall(r"^\| `([a-z0-9-]+)`[^|]*\|([^|]*)\|", (ROOT / "docs/doctor.md").read_text(encoding="utf-8"), re.M))
 

@@ -375,6 +375,7 @@ def test_a_real_llama_server(bench: Bench, llama_server: LlamaServer, collect: C
     alone, both = told["points"]
     assert (alone["prompt_tokens"], alone["cached"], alone["output_tokens"]) == (24, 0, 4)
     assert both["parallel"] == 2
+    assert both["mbu_percent"]["values"] == []
     assert both["aggregate"]["decode_tok_per_s"]["mean"] > 0
     assert [notice["code"] for notice in told["notices"] if notice["code"] == "few-slots"] == ["few-slots"]
     assert told["model"]["parameters"] == 134_515_008

@@ -217,3 +217,69 @@ def test_a_clock_that_stepped_in_this_session() -> None:
     it = session(ev.Finding(t=4, name="clock", state="ok", text="source tsc"), *steps)
     assert check(it, "clock", 4).state == "ok"
     assert check(it, "clock").text == "source tsc; the wall clock was set, or the machine slept, 2 times in this session"
+
+
+def elsewhere(backend: str = "llamacpp", **more: Any) -> Session:
+    """A session whose server is on another machine, and this machine's own counters."""
+    it = session(
+        ev.Server(t=1, v=0, backend=backend, url="http://box:8080", version="b1", local=False, **more),
+        ev.Model(t=1, m=0, v=0, name="tiny", hparams={"llama.block_count": 1}),
+        ev.State(t=2, v=0, s="ready"),
+        ev.Device(t=1, d=0, name="EPYC", peak_bytes_per_s=ev.Sourced(20e9, "estimate: read test")),
+        gpu(),
+        series(0, "cpu_cores_used", "psutil", d=0),
+        series(1, "power_w", "NVML"),
+    )
+    assert it.hello is not None
+    it.hello.kind = "observe"
+    return it
+
+
+def test_of_a_server_elsewhere_it_is_told_what_cannot_be_measured() -> None:
+    it = elsewhere()
+    assert check(it, "server") == Check("server", "ok", "llamacpp b1 at http://box:8080, on another machine: tiny")
+    told = {each.name: each for each in metrics_of(it)}
+    assert told["token_stamps"].source == "client: kernel"
+    assert "the way to the server is in them" in (told["token_stamps"].why_not_better or "")
+    for name in ("cpu_cores_used", "gpu-0.power_w", "host.peak_bytes_per_s"):
+        assert told[name].source is not None
+        assert told[name].why_not_better == "of this machine, not of the server's"
+    for name in ("server_cpu_cores", "server.peak_bytes_per_s", "server.peak_flops"):
+        assert told[name].source is None
+        assert "ssh://" in (told[name].why_not_better or "")
+    assert told["llamacpp.prefill_progress"].source is not None  # its stream tells it anywhere
+    assert len({each.name for each in metrics_of(it)}) == len(metrics_of(it))
+
+
+def test_an_ollama_elsewhere_hides_its_runner() -> None:
+    told = {each.name: each for each in metrics_of(elsewhere("ollama"))}
+    for name in ("prefill_progress", "cached_tokens"):
+        assert told[f"ollama.{name}"].source is None
+        assert "its runner" in (told[f"ollama.{name}"].why_not_better or "")
+    assert told["ollama.kv_tokens"].source == "server: the counts of its last line"
+
+
+def test_over_ssh_nothing_is_said_of_this_machine() -> None:
+    it = elsewhere(over="ssh")
+    assert check(it, "server").text == "llamacpp b1 at http://box:8080, over ssh: tiny"
+    assert metric(it, "cpu_cores_used").why_not_better is None
+    assert "server.peak_flops" not in {each.name for each in metrics_of(it)}
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (ev.State(t=2, v=0, s="gone", why="nothing listens there"), Check("server", "broken", "nothing listens there")),
+        (ev.State(t=2, v=0, s="loading"), Check("server", "limited", "it is loading its model")),
+    ],
+)
+def test_a_server_that_is_not_reached_yet(state: ev.State, expected: Check) -> None:
+    assert check(session(state), "server") == expected
+
+
+def test_a_cache_of_an_unknown_architecture_has_no_bytes() -> None:
+    it = elsewhere()
+    it.models.clear()
+    it.apply(ev.Model(t=3, m=0, v=0, name="tiny"))
+    assert metric(it, "llamacpp.kv_bytes").source is None
+    assert "server" not in {each.id for each in checks_of(session())}

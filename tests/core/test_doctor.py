@@ -24,8 +24,10 @@ from phasetop.session import Session
 from tests.core.test_capabilities import gpu, session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from phasetop.lifeline import Lifeline
-    from tests.conftest import Home
+    from tests.conftest import Home, Metronome
 
 SECRET = "sk-very-secret-0123456789"
 
@@ -85,6 +87,30 @@ def test_what_is_broken_gives_status_1(capfd: pytest.CaptureFixture[str], monkey
     told(capfd, "--report=-", status=1)
     monkeypatch.setenv("OLLAMA_HOST", "gopher://there")
     assert "1 broken" in out.splitlines()[-1]
+
+
+def test_a_server_that_is_named(
+    capfd: pytest.CaptureFixture[str], metronome: Callable[..., Metronome], free_port: int
+) -> None:
+    """The metronome says that it is a llama-server of a model's name, on this machine; and nothing is asked of its model."""
+    server = metronome(rate=100, tokens=3)
+    found = json.loads(told(capfd, server.url, "--json")[0])
+    (check,) = [check for check in found["checks"] if check["id"] == "server"]
+    assert check["state"] == "ok"
+    assert check["text"].startswith("llamacpp ")
+    assert f"at {server.url}, on this machine: " in check["text"]
+    assert {name.partition(".")[0] for metric in found["metrics"] if "prefill_progress" in (name := metric["name"])} == {
+        "llamacpp"
+    }
+    assert not server.log.exists()  # written when a reply has ended
+    out, _ = told(capfd, f"http://user:{SECRET}@127.0.0.1:{free_port}/?k={SECRET}", status=1)
+    assert f"broken   server        nothing listens at http://127.0.0.1:{free_port}" in out
+    out, _ = told(capfd, "http://nowhere.invalid:80", "--report=-", status=1)
+    assert "nowhere" not in out
+    for wrong in ("box:8080", "127.0.0.1:8080", "gopher://box"):
+        _, err = told(capfd, wrong, status=2)
+        assert "http://" in err
+        assert err.count("\n") == 1
 
 
 def test_a_state_folder_that_cannot_be_written(

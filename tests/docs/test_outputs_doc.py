@@ -20,9 +20,20 @@ if TYPE_CHECKING:
 
 PAGE = (Path(__file__).parents[2] / "docs" / "outputs.md").read_text(encoding="utf-8")
 OBJECTS = [json.loads(text) for text in re.findall(r"^```json\n(.*?)^```", PAGE, re.M | re.S)]
-FREE = {"server_timings", "sources", "unknown", "messages", "settings", "weights", "tensor_bytes_by_type", "missing"}
+FREE = {
+    "server_timings",
+    "sources",
+    "unknown",
+    "messages",
+    "settings",
+    "weights",
+    "tensor_bytes_by_type",
+    "missing",
+    "sweep",
+}
 """What is filled as a server, a file or whoever asks likes."""
 KV = ["kv", "llama3.1-8b", "--fill", "300", "--max-context", "--memory", "24GiB", "--json", "--", "-c", "4096"]
+BENCH = ["-G", "2", "-r", "1", "--precision", "none", "-t", "1", "-c", "256", "-b", "64"]
 PRINTED = {
     "models": ["models", "--json"],
     "unreadable": ["sessions", "--json"],
@@ -30,6 +41,8 @@ PRINTED = {
     "memory_kind": KV,
     "prefill_intensity_flops_per_byte": ["predict", "llama3.1-8b", "--gpu", "4090", "--json"],
     "differences": ["compare", "first", "first", "--json"],
+    "fit": ["bench", "model.gguf", "-P", "8,16", "--parallel", "1,2", *BENCH, "--json"],
+    "checks": ["doctor", "--json"],
 }
 """A key that only this object has → the command that prints it."""
 
@@ -67,7 +80,8 @@ def test_the_others(key: str, real: Real) -> None:
     done = subprocess.run(argv, env=real.env, cwd=real.folder, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr.decode()
     shown, printed = set(paths(example(key))), set(paths(json.loads(done.stdout)))
-    optional = {path for path in shown if path.startswith(("differences.", "unreadable.", "unreachable."))} | {"metrics.why"}
+    some = ("differences.", "unreadable.", "unreachable.", "notices.")
+    optional = {path for path in shown if path.startswith(some)} | {"metrics.why"}
     assert shown - optional == printed - optional
 
 
