@@ -5,14 +5,11 @@ To annotate what a fixture gives: ``if TYPE_CHECKING: from tests.conftest import
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import getpass
 import http.client
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -29,6 +26,7 @@ import pytest
 from phasetop.lifeline import Lifeline, Start, Target
 from phasetop.session import Run, Session
 
+pytest_plugins = ["tests.tools.sshd"]
 SERVERS = Path(os.environ.get("SERVERS") or Path.home() / ".cache" / "phasetop-servers")
 """Where ``make servers`` put the real servers."""
 METRONOME = Path(__file__).parent / "tools" / "metronome.py"
@@ -205,100 +203,6 @@ def sshd_binary() -> Path:
     if found is None or shutil.which("ssh") is None:
         pytest.skip("sshd: not there; make servers gets it")
     return Path(found)
-
-
-@dataclass(frozen=True, slots=True)
-class FarMachine:
-    """A machine that plain `ssh` reaches under the name ``far``: this one, through a real sshd of the test's own.
-
-    Its commands find ``home`` as HOME and XDG_STATE_HOME under it, and only the system's programs on PATH.
-    """
-
-    home: Path
-    state: Path
-    port: int
-    process: subprocess.Popen[bytes]
-    config: Path
-
-    def links(self) -> list[int]:
-        """The processes that serve a connection, by id."""
-        text = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(pid) for pid in text.split()]
-
-    def cut(self) -> None:
-        """Cut all links, without a word."""
-        for pid in self.links():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-    def shut(self) -> None:
-        """Let nobody in any more, and cut all links."""
-        os.kill(self.process.pid, signal.SIGSTOP)  # its children stay its children until they are known
-        links = self.links()
-        self.process.kill()
-        for pid in links:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-
-@pytest.fixture
-def far_machine(
-    sshd_binary: Path, state_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[FarMachine]:
-    """A far machine; the `ssh` that is first on PATH knows it."""
-    d = tmp_path / "far"
-    home, state = d / "home", d / "home" / ".local" / "state"
-    state.mkdir(parents=True)
-    for key in ("key", "host"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", d / key], check=True)
-    port, user = take_free_port(), getpass.getuser()
-    settings = {
-        "Port": port,
-        "ListenAddress": "127.0.0.1",
-        "HostKey": d / "host",
-        "AuthorizedKeysFile": d / "key.pub",
-        "PidFile": "none",
-        "StrictModes": "no",
-        "UsePAM": "no",
-        "PermitRootLogin": "yes",
-        "PasswordAuthentication": "no",
-        "SetEnv": f"HOME={home} XDG_STATE_HOME={state} PATH=/usr/bin:/bin",
-    }
-    (d / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
-    known = (d / "host.pub").read_text().split()
-    (d / "known").write_text(f"[127.0.0.1]:{port} {known[0]} {known[1]}\n")
-    here = {
-        "HostName": "127.0.0.1",
-        "Port": port,
-        "User": user,
-        "IdentityFile": d / "key",
-        "IdentitiesOnly": "yes",
-        "UserKnownHostsFile": d / "known",
-        "GlobalKnownHostsFile": "none",
-    }
-    (d / "ssh_config").write_text("Host far\n" + "".join(f" {name} {value}\n" for name, value in here.items()))
-    (d / "bin").mkdir()
-    (d / "bin" / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {d / "ssh_config"} "$@"\n')
-    (d / "bin" / "ssh").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{d / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    if os.getuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)
-    with (d / "log").open("wb") as log:
-        process = subprocess.Popen([sshd_binary, "-D", "-e", "-f", d / "sshd_config"], stderr=log, start_new_session=True)
-    far = FarMachine(home, state, port, process, d / "sshd_config")
-    try:
-        end = time.monotonic() + 20
-        while time.monotonic() < end and process.poll() is None:
-            with socket.socket() as s:
-                if s.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.02)
-        else:
-            pytest.fail(f"sshd did not start: {(d / 'log').read_text()}")
-        yield far
-    finally:
-        far.cut()
-        reap(process)
 
 
 @dataclass(frozen=True, slots=True)

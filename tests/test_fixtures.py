@@ -61,7 +61,10 @@ def test_spawned_processes_are_reaped(tmp_path: Path, spawn: Spawn) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST.read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "test_inner.py").write_text(INNER.format(pids=str(tmp_path / "pid")), encoding="utf-8")
     inner = spawn(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_inner.py"], cwd=tmp_path, stdout=DEVNULL
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_inner.py"],
+        cwd=tmp_path,
+        stdout=DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(CONFTEST.parents[1])},
     )
     assert inner.wait(60) == 1  # the inner test fails on purpose, and its process ends all the same
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))

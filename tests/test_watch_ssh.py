@@ -21,7 +21,8 @@ from tests.core.small_session import FILE, HELLO
 from tests.tui.ptyterm import Terminal
 
 if TYPE_CHECKING:
-    from tests.conftest import FarMachine, Home, Spawn
+    from tests.conftest import Home, Spawn
+    from tests.tools.sshd import FarMachine
 
 PHASETOP = [sys.executable, "-P", "-m", "phasetop"]
 FAR = Address("far")
@@ -89,10 +90,10 @@ def watch() -> Iterator[Callable[[Path | str], Watched]]:
 
 
 def test_a_link_cut_in_a_record_and_in_a_character_loses_and_doubles_nothing(
-    far_machine: FarMachine, watch: Callable[[Path | str], Watched], hold: Callable[[Path], None]
+    far: FarMachine, watch: Callable[[Path | str], Watched], hold: Callable[[Path], None]
 ) -> None:
-    (far_machine.home / ".bashrc").write_text('echo "Welcome, $USER"; echo \'{"k":"hello"}\'; echo oops >&2; echo 7 >&2\n')
-    path = far_machine.home / "a run.phasetop"
+    (far.home / ".bashrc").write_text('echo "Welcome, $USER"; echo \'{"k":"hello"}\'; echo oops >&2; echo 7 >&2\n')
+    path = far.home / "a run.phasetop"
     in_record, in_character = FILE.index(b'"k":"state"') + 3, FILE.index("東".encode()) + 1
     path.write_bytes(FILE[:in_record])
     hold(path)
@@ -100,7 +101,7 @@ def test_a_link_cut_in_a_record_and_in_a_character_loses_and_doubles_nothing(
     watched.until_has(FILE[:in_record])
     for upto in (in_character, len(FILE)):
         lines = watched.source.session.lines
-        far_machine.cut()
+        far.cut()
         until(lambda: watched.source.poll() or watched.source.standing is not None)
         assert watched.source.session.lines == lines
         with path.open("ab") as file:
@@ -114,9 +115,9 @@ def test_a_link_cut_in_a_record_and_in_a_character_loses_and_doubles_nothing(
 
 
 def test_a_run_there_is_watched_as_it_goes_and_killed(
-    far_machine: FarMachine, state_home: Home, small_model: Path, spawn: Spawn
+    far: FarMachine, state_home: Home, small_model: Path, spawn: Spawn
 ) -> None:
-    there = {**os.environ, "XDG_STATE_HOME": str(far_machine.state)}
+    there = {**os.environ, "XDG_STATE_HOME": str(far.state)}
     nowhere = subprocess.DEVNULL
     run = [*PHASETOP, "run", "--backend", "embedded", "-t", "1", "-n", "3000", "-o", "ignore_eos=true", "--plain"]
     spawn([*run, "-p", "Tell a long story."], env=there, stdout=nowhere, stderr=nowhere)
@@ -128,7 +129,7 @@ def test_a_run_there_is_watched_as_it_goes_and_killed(
         os.kill(pid, 9)
     assert seen.wait(30) == 1  # its lock is free: it was cut off, and the reply with it
     assert b"the reply was cut" in seen.stderr.read()
-    (path,) = (far_machine.state / "phasetop" / "live").glob("*.phasetop")
+    (path,) = (far.state / "phasetop" / "live").glob("*.phasetop")
     text = "".join(str(x) for x in load(path).runs[0].tokens.text)
     assert (first + seen.stdout.read()).decode() == text
 
@@ -162,12 +163,11 @@ def collectors(state: str) -> list[int]:
         (["me:secret@far"], 2, "holds no password"),
     ],
 )
-def test_what_is_wrong_is_one_plain_line(far_machine: FarMachine, arguments: list[str], status: int, words: str) -> None:
-    (far_machine.home / "hosts").write_bytes(b"127.0.0.1 localhost\n")
-    (far_machine.home / "packed").write_bytes(gzip.compress(FILE))
-    config = far_machine.config.with_name("ssh_config")
-    with config.open("a") as file:
-        file.write(f"Host elsewhere\n HostName 127.0.0.1\n Port {far_machine.port}\n UserKnownHostsFile /dev/null\n")
+def test_what_is_wrong_is_one_plain_line(far: FarMachine, arguments: list[str], status: int, words: str) -> None:
+    (far.home / "hosts").write_bytes(b"127.0.0.1 localhost\n")
+    (far.home / "packed").write_bytes(gzip.compress(FILE))
+    with far.config.open("a") as file:
+        file.write(f"Host elsewhere\n HostName 127.0.0.1\n Port {far.port}\n UserKnownHostsFile /dev/null\n")
     done = subprocess.run(
         [*PHASETOP, "watch", "--plain", *arguments], capture_output=True, text=True, timeout=60, check=False
     )
@@ -177,8 +177,8 @@ def test_what_is_wrong_is_one_plain_line(far_machine: FarMachine, arguments: lis
     assert "secret" not in done.stderr
 
 
-def test_the_view_shows_how_the_link_stands(far_machine: FarMachine, state_home: Home, hold: Callable[[Path], None]) -> None:
-    path = far_machine.home / "slow.phasetop"
+def test_the_view_shows_how_the_link_stands(far: FarMachine, state_home: Home, hold: Callable[[Path], None]) -> None:
+    path = far.home / "slow.phasetop"
     path.write_bytes(FILE)
     hold(path)
     env = {**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
@@ -186,7 +186,7 @@ def test_the_view_shows_how_the_link_stands(far_machine: FarMachine, state_home:
         view.until_shown("far:slow.phasetop", 30)
         view.until_shown("Über 東京😀")
         assert "ask" not in view.text.splitlines()[-1]
-        far_machine.shut()  # no way back in
+        far.refuse()  # no way back in
         view.until_shown("link lost")
         view.until_shown("trying again")
         view.send("q")

@@ -27,7 +27,7 @@ from phasetop.backends.far_lines import (
     Word,
 )
 from phasetop.visible import harmless
-from tests.backends.far.conftest import CARD
+from tests.backends.far.cards import CARD
 
 STAT = "77 (a ) b) S 1 77 77 0 -1 4194560 100 200 7 0 1100 250 0 0 20 0 9 0 5500 99 1234 18446744073709551615 1 1"
 LINES = f"""noise of a profile

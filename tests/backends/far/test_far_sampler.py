@@ -11,7 +11,7 @@ from phasetop.backends.far_sampler import FarSampler
 from phasetop.backends.recorder import Recorder
 from phasetop.recording import load
 from phasetop.session import Samples, Session
-from tests.backends.far.conftest import CARD
+from tests.backends.far.cards import CARD
 
 GPU = CARD.split(", ")[1]
 ABOUT = b"@H Linux 16 100 4096\n@N box\n@K 6.1\n@C model name: EPYC\n@M 1000\n"

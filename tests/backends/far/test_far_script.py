@@ -17,7 +17,7 @@ import pytest
 
 from phasetop.backends.far_lines import About, Card, Echo, FarLines, Said, SmiEnded, Tick, User, Watched, Word
 from phasetop.backends.far_script import script
-from tests.backends.far.conftest import CARD
+from tests.backends.far.cards import CARD
 
 if TYPE_CHECKING:
     from tests.conftest import Spawn

@@ -18,11 +18,11 @@ from phasetop.lifeline import Start
 from phasetop.metrics import measure
 from phasetop.plan import plan
 from phasetop.report import request_object
-from tests.backends.far.conftest import CARD
+from tests.backends.far.cards import CARD
 
 if TYPE_CHECKING:
-    from tests.backends.far.conftest import FarMachine
     from tests.conftest import Collected, Home, LlamaServer, Metronome, Spawn
+    from tests.tools.sshd import FarMachine
 
 Collect = Callable[..., "Collected"]
 

@@ -21,8 +21,8 @@ from phasetop.backends.tunnel import Tunnel, TunnelError
 from phasetop.ssh import parse_address
 
 if TYPE_CHECKING:
-    from tests.backends.far.conftest import FarMachine
     from tests.conftest import Spawn
+    from tests.tools.sshd import FarMachine
 
 FAR = parse_address("far")
 

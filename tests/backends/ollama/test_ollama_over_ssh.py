@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from phasetop.backends import over_ssh
-from tests.backends.far.conftest import far, far_options, keys  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.backends.far.conftest import FarMachine
     from tests.backends.ollama.conftest import RealOllama
     from tests.conftest import Collected
+    from tests.tools.sshd import FarMachine
 
 
 def run(*arguments: str) -> tuple[int, dict[str, Any], str]:
@@ -29,7 +28,7 @@ def run(*arguments: str) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
 
 
-def test_a_model_by_its_name(far: FarMachine, ollama: RealOllama) -> None:  # noqa: F811
+def test_a_model_by_its_name(far: FarMachine, ollama: RealOllama) -> None:
     port = ollama.url.rpartition(":")[2]
     status, found, said = run(f"ssh://far/:{port}", "--model", "smollm2")
     assert status == 0, said
@@ -46,7 +45,7 @@ def test_a_model_by_its_name(far: FarMachine, ollama: RealOllama) -> None:  # no
 
 @pytest.mark.parametrize("asked", ["ssh://far/smollm2", "ssh://far/"])
 def test_at_its_usual_place(
-    far: FarMachine,  # noqa: F811
+    far: FarMachine,
     ollama: RealOllama,
     collect: Callable[..., Collected],
     monkeypatch: pytest.MonkeyPatch,

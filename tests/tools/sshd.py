@@ -1,4 +1,4 @@
-"""A real sshd on loopback as the far machine, with keys, an ssh that knows it, and a PATH of its own on the far side."""
+"""A real sshd on loopback as the far machine: keys, an ssh that knows it, a home and a PATH of its own on the far side."""
 
 from __future__ import annotations
 
@@ -20,19 +20,15 @@ import pytest
 if TYPE_CHECKING:
     from tests.conftest import Home, Spawn
 
-CARD = (
-    "0, GPU-af7b61d8-1111-2222-3333-444455556666, 00000000:01:00.0, 550.54.14, 24564, 6144, 97, 41, 350.12, 2610, 10501, "
-    "61, [N/A], 0x0000000000000004, NVIDIA GeForce RTX 4090"
-)
-"""A line of nvidia-smi as `far_script` asks for it."""
-
 
 @dataclass
 class FarMachine:
-    """The far machine: ``name`` is what ssh knows it by; ``bin`` stands first in its PATH."""
+    """The far machine: ``name`` is what ssh calls it; ``bin`` stands first in its PATH, ``state`` is its XDG_STATE_HOME."""
 
     name: str
     folder: Path
+    home: Path
+    state: Path
     bin: Path
     config: Path
     temporary: Path
@@ -67,6 +63,7 @@ class FarMachine:
 
     def refuse(self) -> None:
         """Take no more connections, and break those that stand."""
+        self.process.send_signal(signal.SIGSTOP)  # so that none comes between
         self.cut()
         self.process.kill()
         self.process.wait()
@@ -125,9 +122,10 @@ def far(
 ) -> Iterator[FarMachine]:
     """The far machine, up; ``ssh`` of this process and of those it starts knows it as ``far``."""
     folder = tmp_path / "far"
-    here, there = folder / "here", folder / "there"
-    here.mkdir(parents=True)
-    there.mkdir()
+    here, there, home = folder / "here", folder / "there", folder / "home"
+    state = home / ".local" / "state"
+    for each in (here, there, state):
+        each.mkdir(parents=True)
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
     user = psutil.Process().username()
@@ -139,7 +137,8 @@ def far(
                 *far_options,
                 f"Port {free_port}\nListenAddress 127.0.0.1\nHostKey {keys / 'host'}",
                 f"AuthorizedKeysFile {keys / 'authorized'}\nPidFile none\nStrictModes no\nUsePAM no",
-                f"PermitRootLogin yes\nPasswordAuthentication no\nSetEnv PATH={there}:/usr/bin:/bin\n",
+                "PermitRootLogin yes\nPasswordAuthentication no",
+                f"SetEnv PATH={there}:/usr/bin:/bin HOME={home} XDG_STATE_HOME={state}\n",
             ]
         )
     )
@@ -169,7 +168,7 @@ def far(
             return process
         return pytest.fail(f"sshd did not start: {(folder / 'sshd.log').read_text()}")
 
-    machine = FarMachine("far", folder, there, config, temporary, start(), free_port, start)
+    machine = FarMachine("far", folder, home, state, there, config, temporary, start(), free_port, start)
     try:
         yield machine
     finally:
