@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -218,7 +219,8 @@ class Tunnel:
             raise TunnelError(Failure("missing", f"cannot start ssh: {error.strerror or error}")) from None
         self._process = process
         if process.stdin is not None:
-            os.write(process.stdin.fileno(), script())  # less than a pipe holds
+            with suppress(BrokenPipeError):  # ssh has ended already: what it said on stderr tells why
+                os.write(process.stdin.fileno(), script())  # less than a pipe holds
             os.set_blocking(process.stdin.fileno(), False)
         threading.Thread(target=self._hear, args=(process,), name="ssh-out", daemon=True).start()
         threading.Thread(target=self._listen, args=(process,), name="ssh-words", daemon=True).start()

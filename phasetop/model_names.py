@@ -11,6 +11,10 @@ from msgspec import Struct
 from phasetop.faults import UsageError
 
 _IPV4 = r"\d{1,3}(?:\.\d{1,3}){3}"
+_ADDRESS = re.compile(
+    rf"(?:localhost|{_IPV4}|\[[0-9a-fA-F:]+\])"  # a machine
+    r"(?::\d{1,5}(?:/(?:v1|api)(?:/.*)?|/[^/]*)?)?"  # its port, and a path that servers have: no namespace/model
+)
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
 
 
@@ -55,14 +59,17 @@ def check_no_path(text: str) -> None:
 
 
 def check_no_address(text: str) -> None:
-    """Refuse a server's address without its ``http://``; ``box:8080`` may be a model's name and tag, and is let through.
+    """Refuse a server's address without its ``http://``.
+
+    ``box:8080`` may be a model's name and tag, ``127.0.0.1:5000/library/tiny`` one of Ollama's of a registry there: they
+    are let through.
 
     Raises:
         UsageError: it is one.
     """
     if re.match(r"https?:", text):
         raise UsageError(f"{text[:80]} is no address: http://HOST:PORT is expected")
-    if re.fullmatch(rf"(?:localhost|127\.0\.0\.1|{_IPV4}|\[[0-9a-fA-F:]+\])(?::\d{{1,5}}(?:/.*)?)?", text):
+    if _ADDRESS.fullmatch(text):
         raise UsageError(f"{text[:80]}: a server's address begins with http://, so http://{text[:80]}")
 
 

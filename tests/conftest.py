@@ -22,9 +22,13 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import settings
 
 from phasetop.lifeline import Lifeline, Start, Target
 from phasetop.session import Run, Session
+
+settings.register_profile("untimed", deadline=None)  # how long an example takes is the machine's affair
+settings.load_profile("untimed")
 
 pytest_plugins = ["tests.tools.sshd"]
 SERVERS = Path(os.environ.get("SERVERS") or Path.home() / ".cache" / "phasetop-servers")

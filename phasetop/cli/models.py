@@ -30,7 +30,7 @@ def models(context: click.Context, as_json: str | None) -> None:
 
 @models.command("get", context_settings=CONTEXT, epilog=EPILOG, short_help="Fetch a model, resumed and checked.")
 @click.argument("spec", metavar="NAME|URL|hf:REPO/FILE", default="smollm2")
-@option("--backend", help="ollama: pull it there, whatever the name is.")
+@option("--backend", envvar=None, help="ollama: pull it there, whatever the name is.")
 @option("--insecure", is_flag=True, help="Take a server or a registry without trusted TLS.")
 @click.pass_context
 def get_model(context: click.Context, spec: str, backend: str | None, insecure: bool) -> None:

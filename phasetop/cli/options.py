@@ -30,7 +30,7 @@ class Within(click.FloatRange):
 
 
 def option(*names: str, **kwargs: Any) -> Callable[[F], F]:
-    """A click option that PHASETOP_<NAME> sets too."""
+    """A click option that PHASETOP_<NAME> sets too; ``envvar=None``: nothing does, where it means another thing in `run`."""
     longest = max((name for name in names if name.startswith("-")), key=len)
     kwargs.setdefault("envvar", "PHASETOP_" + longest.lstrip("-").upper().replace("-", "_"))
     return click.option(*names, **kwargs)

@@ -28,8 +28,15 @@ Examples:
 @option("--flops", "--peak-flops", "flops", metavar="F", help="FLOP/s: 312e12, 312T.")
 @option("-P", "--prompt-tokens", "prompt", default="512", metavar="N[,…]", help="Tokens of the prompt (512).")
 @option("-G", "--output-tokens", "output", default="512", metavar="N[,…]", help="Tokens of the reply (512).")
-@option("-c", "--context", "--ctx", metavar="N[,…]", help="Tokens in the cache when decode begins (else the prompt's).")
-@option("-b", "--batch", default="1", metavar="N[,…]", help="Sequences at once (1).")
+@option(
+    "-c",
+    "--context",
+    "--ctx",
+    envvar=None,
+    metavar="N[,…]",
+    help="Tokens in the cache when decode begins (else the prompt's).",
+)
+@option("-b", "--batch", envvar=None, default="1", metavar="N[,…]", help="Sequences at once (1).")
 @option("--kv-bytes-per-token", type=click.IntRange(min=0), metavar="N", help="Of the cache, without a model.")
 @option("-ctk", "--cache-type-k", help="Type of the K cache (f16).")
 @option("-ctv", "--cache-type-v", help="Type of the V cache (f16).")

@@ -9,15 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import settings
 
 from phasetop import codec
 from phasetop.session import Session
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # helpers beside the tests: tests.core.gguf_writer
-
-settings.register_profile("core", deadline=None)  # a busy machine is no slow code
-settings.load_profile("core")
 
 Build = Callable[..., Session]
 

@@ -26,7 +26,14 @@ def read(model: str | None = None, stdin: Any = None, **given: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("typed", "kind"),
-    [("http://h:1", "url"), ("llama3.1:8b", "name"), ("hf.co/a/b:Q4_K_M", "name"), (None, "none"), ("  ", "none")],
+    [
+        ("http://h:1", "url"),
+        ("llama3.1:8b", "name"),
+        ("hf.co/a/b:Q4_K_M", "name"),
+        ("127.0.0.1:5000/library/tiny", "name"),
+        (None, "none"),
+        ("  ", "none"),
+    ],
 )
 def test_how_model_is_read(typed: str | None, kind: str) -> None:
     assert read_model_argument(typed).kind == kind

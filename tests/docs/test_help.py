@@ -56,6 +56,19 @@ def test_help_fits_and_is_not_cut(name: str) -> None:
             )
 
 
+def test_a_variable_means_the_same_to_every_command() -> None:
+    """PHASETOP_BATCH is tokens a batch for `run`; for `predict` --batch is sequences at once, and no variable sets it."""
+    asked = {"PHASETOP_BATCH": "512", "PHASETOP_CONTEXT": "8192", "PHASETOP_BACKEND": "ollama"}
+    for name in ("phasetop predict", "phasetop models get"):
+        with TREE[name].make_context(name, ["x"], default_map={}) as context:
+            plain = dict(context.params)
+        with pytest.MonkeyPatch.context() as patch:
+            for variable, value in asked.items():
+                patch.setenv(variable, value)
+            with TREE[name].make_context(name, ["x"], default_map={}) as context:
+                assert context.params == plain
+
+
 @pytest.mark.parametrize("name", [name for name in TREE if any(each.name == "as_json" for each in TREE[name].params)])
 def test_json_takes_no_other_word_than_compact(name: str) -> None:
     command = TREE[name]

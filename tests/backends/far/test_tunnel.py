@@ -17,6 +17,7 @@ import httpx
 import psutil
 import pytest
 
+from phasetop.backends import tunnel
 from phasetop.backends.tunnel import Tunnel, TunnelError
 from phasetop.ssh import parse_address
 
@@ -132,6 +133,14 @@ def test_a_key_that_does_not_fit(far: FarMachine, keys: Path) -> None:
 
 def test_nobody_answers(far: FarMachine) -> None:
     far.refuse()
+    with pytest.raises(TunnelError, match="nothing answers ssh on far"):
+        Tunnel.open(FAR, ["http://127.0.0.1:1"], lambda _: None)
+    far.nothing_left()
+
+
+def test_an_ssh_that_ends_before_it_has_read_anything(far: FarMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    far.refuse()
+    monkeypatch.setattr(tunnel, "script", lambda: b"#" * (1 << 20))  # more than a pipe holds: it is still being written
     with pytest.raises(TunnelError, match="nothing answers ssh on far"):
         Tunnel.open(FAR, ["http://127.0.0.1:1"], lambda _: None)
     far.nothing_left()
