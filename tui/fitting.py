@@ -17,7 +17,7 @@ TEXT_BESIDE_PAIRS: Final = 16
 """They have, as long as so many rows are left for the text."""
 SHORT_TEXT: Final = 4
 """While it has fewer than this, lanes go."""
-_AIR: Final = {"before_lanes": False, "after_text": False, "header_gap": 0, "lane": 1}
+_AIR: Final = {"before_lanes": False, "after_text": False}
 _COMFORT: Final = {"legend": False, "ask": False, "gap": 3}
 _NEEDED: Final = {
     "gap": 1,
@@ -25,13 +25,11 @@ _NEEDED: Final = {
     "before_text": False,
     "strip": 0,
     "before_trace": False,
+    "header_gap": 0,
     "progress": False,
     "marks": False,
 }
-"""What goes, in this order, and what is left of it.
-
-The row for progress is the sentence's, too, where that is long: it stays longer than the blank one under the header.
-"""
+"""What goes, in this order, and what is left of it."""
 
 
 class Rows(Struct):
@@ -110,7 +108,8 @@ def fitted(width: int, height: int, cards: int, *, scrub: bool) -> Rows:
         for rows.lane, rows.pairs, rows.pair_gap in ((2, cards, True), (2, cards, False), (1, cards, False), (2, 1, False)):
             if rows.text >= TEXT_BESIDE_PAIRS:
                 break
-    _shrink(rows, TALL_TEXT, _AIR)
+    # Beside a rail a sentence is long, and goes on in the row for progress; else progress has its row, and the header air.
+    _shrink(rows, TALL_TEXT, {**_AIR, **({"header_gap": 0} if rail else {"progress": False}), "lane": 1})
     if rows.text < TALL_TEXT and rows.rail and rows.text + rows.legend < 8:
         rows.rail, rows.strip = False, 2
     _shrink(rows, TALL_TEXT, _COMFORT if not scrub else {**_COMFORT, "ask": True})
