@@ -37,8 +37,8 @@ Examples:
   phasetop predict llama3.1-8b --gpu "RTX 4090"
 
 \b
-Completion of commands, options and recordings (bash; zsh_source, fish_source likewise):
-  eval "$(_PHASETOP_COMPLETE=bash_source phasetop)"
+Completion of commands, options, recordings, models and files in bash:
+  eval "$(_PHASETOP_COMPLETE=bash_source phasetop)"       # zsh_source (after compinit), fish_source
 """
 
 

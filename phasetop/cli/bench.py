@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from phasetop.cli.completing import recordings
+from phasetop.cli.completing import files, recordings, words
 from phasetop.cli.options import CONTEXT, F, display_options, json_option, option, with_options
 from phasetop.faults import UsageError
 
@@ -36,9 +36,13 @@ def bench_options(command: F) -> F:
             shell_complete=recordings,
             help="Measure nothing: print a kept bench again (of a sweep: once for each engine).",
         ),
-        option("--backend", help="embedded, llamacpp, ollama, openai, or a plugin's."),
+        option(
+            "--backend",
+            shell_complete=words("embedded", "llamacpp", "ollama", "openai"),
+            help="embedded, llamacpp, ollama, openai, or a plugin's.",
+        ),
         option("--model", "served_model", metavar="NAME", help="Which model of a server that has several."),
-        option("-m", "--model-file", metavar="FILE.gguf", help="The same as a file as MODEL."),
+        option("-m", "--model-file", metavar="FILE.gguf", shell_complete=files, help="The same as a file as MODEL."),
         option("-o", "settings", multiple=True, metavar="NAME=VALUE", help="Any setting by its name; may be repeated."),
         option("-c", "--context", "--ctx", type=int, help="Embedded, Ollama: context in tokens."),
         option("-b", "--batch", type=int, help="Embedded, Ollama: tokens a batch."),
@@ -48,7 +52,7 @@ def bench_options(command: F) -> F:
         option("-ctv", "--cache-type-v", help="Embedded: type of the V cache."),
         option("-fa", "--flash-attention", help="Embedded: on, off or auto."),
         option("--api-key", envvar=["PHASETOP_API_KEY", "LLAMA_API_KEY"], help="The server's key (also LLAMA_API_KEY)."),
-        option("--cacert", metavar="FILE", help="Trust these authorities (also SSL_CERT_FILE)."),
+        option("--cacert", metavar="FILE", shell_complete=files, help="Trust these authorities (also SSL_CERT_FILE)."),
         option("--insecure", is_flag=True, help="Do not check the server's certificate."),
         option("--proxy", metavar="URL", help="Go through this http proxy (none is used otherwise)."),
         option("--peak-bandwidth", metavar="B", help="What the model's device can read: 936GB/s (else as in `run`)."),
@@ -78,7 +82,7 @@ Examples:
 
 
 @click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="Measure the two phases over lengths of prompts.")
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=files)
 @bench_options
 @display_options
 @click.pass_context

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from phasetop.cli.completing import files
 from phasetop.cli.options import CONTEXT, json_option, option
 
 EPILOG: Final = """\b
@@ -30,7 +31,7 @@ Examples:
 )
 @option("--model", "served_model", metavar="NAME", help="Of URL: which model of a server that has several.")
 @option("--api-key", envvar=["PHASETOP_API_KEY", "LLAMA_API_KEY"], help="Of URL: the server's key (also LLAMA_API_KEY).")
-@option("--cacert", metavar="FILE", help="Of URL: trust these authorities (also SSL_CERT_FILE).")
+@option("--cacert", metavar="FILE", shell_complete=files, help="Of URL: trust these authorities (also SSL_CERT_FILE).")
 @option("--insecure", is_flag=True, help="Of URL: do not check the server's certificate.")
 @option("--proxy", metavar="PROXY", help="Of URL: go through this http proxy (none is used otherwise).")
 @json_option()

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from phasetop.cli.completing import Recording
+from phasetop.cli.completing import Recording, files, words
 from phasetop.cli.options import CONTEXT, option
 
 EPILOG = """\b
@@ -20,8 +20,13 @@ Examples:
 
 @click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="Write a recording for other tools.")
 @click.argument("file", cls=Recording, example="phasetop export @last --to md")
-@option("--to", metavar="FORMAT", help="json, csv, md, html, perfetto, or a plugin's (else by the ending of -o).")
-@option("-o", "--output", metavar="FILE", help="Where to (else stdout).")
+@option(
+    "--to",
+    metavar="FORMAT",
+    shell_complete=words("json", "csv", "md", "html", "perfetto"),
+    help="json, csv, md, html, perfetto, or a plugin's (else by the ending of -o).",
+)
+@option("-o", "--output", metavar="FILE", shell_complete=files, help="Where to (else stdout).")
 @option("--what", type=click.Choice(["tokens", "requests", "samples"]), default="tokens", help="The rows of csv (tokens).")
 @click.pass_context
 def export(context: click.Context, /, file: str, **given: Any) -> None:

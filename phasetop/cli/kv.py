@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from phasetop.cli.completing import known_models
 from phasetop.cli.options import CONTEXT, json_option, option
 
 EPILOG: Final = """\b
@@ -37,7 +38,7 @@ class WithServerOptions(click.Command):
 
 
 @click.command(cls=WithServerOptions, context_settings=CONTEXT, options_metavar="[OPTIONS]", epilog=EPILOG, short_help=SHORT)
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=known_models)
 @option("--fill", type=click.IntRange(min=0), metavar="N", help="What one sequence of N tokens occupies.")
 @option("--max-context", "largest", is_flag=True, help="How much context fits into --memory, beside the weights.")
 @option("--memory", metavar="SIZE", help="24GiB, 24GB; left out: the GPU's, where nvidia-smi tells it.")

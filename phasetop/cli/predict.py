@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from phasetop.cli.completing import known_models
 from phasetop.cli.options import CONTEXT, json_option, option
 
 EPILOG: Final = """\b
@@ -18,7 +19,7 @@ Examples:
 
 
 @click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="What a model should do on a machine.")
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=known_models)
 @option("--params", metavar="N", help="Parameters, without a model: 8B, 81.22e9, 6607077376.")
 @option("--active-params", metavar="N", help="Those that a token uses (a mixture of experts).")
 @option("--dtype", metavar="TYPE[,…]", help="Of the weights: fp16, int8, int4, q4_k_m … (else the file's, or fp16).")

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from phasetop.cli.completing import files, words
 from phasetop.cli.options import CONTEXT, F, display_options, json_option, option, with_options
 
 
@@ -13,12 +14,28 @@ def run_options(command: F) -> F:
     """The options of `run`, in the order in which help shows them."""
     options = [
         option("-p", "--prompt", help="The prompt."),
-        option("-f", "--file", "prompt_file", metavar="FILE", help="Read the prompt from a file; - is stdin."),
-        option("--messages", metavar="FILE.json", help="A chat, or a whole request body as an app logged it."),
+        option(
+            "-f",
+            "--file",
+            "prompt_file",
+            metavar="FILE",
+            shell_complete=files,
+            help="Read the prompt from a file; - is stdin.",
+        ),
+        option(
+            "--messages",
+            metavar="FILE.json",
+            shell_complete=files,
+            help="A chat, or a whole request body as an app logged it.",
+        ),
         option("--system", help="The system message."),
-        option("--backend", help="embedded, llamacpp, ollama, openai, or a plugin's."),
+        option(
+            "--backend",
+            shell_complete=words("embedded", "llamacpp", "ollama", "openai"),
+            help="embedded, llamacpp, ollama, openai, or a plugin's.",
+        ),
         option("--model", "served_model", metavar="NAME", help="Which model of a server that has several."),
-        option("-m", "--model-file", metavar="FILE.gguf", help="The same as a file as MODEL."),
+        option("-m", "--model-file", metavar="FILE.gguf", shell_complete=files, help="The same as a file as MODEL."),
         option("--raw", is_flag=True, help="Send the prompt as it is, without the chat template."),
         option("-n", "--max-tokens", type=int, help="At most so many tokens."),
         option("--temperature", "--temp", type=float, help="Of the sampling; 0 takes the likeliest token."),
@@ -31,7 +48,9 @@ def run_options(command: F) -> F:
         option("--logprobs", type=click.IntRange(0, 20), metavar="N", help="Ask for log-probabilities and N alternatives."),
         option("--think", metavar="[LEVEL]", help="Ask for thinking; a level only after =."),
         option("--no-think", is_flag=True, help="Ask for no thinking."),
-        option("--format", "output_format", metavar="json|FILE", help="JSON, or JSON by a schema file."),
+        option(
+            "--format", "output_format", metavar="json|FILE", shell_complete=files, help="JSON, or JSON by a schema file."
+        ),
         option("--no-cache-prompt", is_flag=True, help="Do not reuse the server's cached prompt."),
         option("-o", "settings", multiple=True, metavar="NAME=VALUE", help="Any setting by its name; may be repeated."),
         option("-c", "--context", "--ctx", type=int, help="Embedded, Ollama: context in tokens."),
@@ -44,7 +63,7 @@ def run_options(command: F) -> F:
         option("--keep-alive", metavar="TIME", help="Ollama: stay loaded so long (5m, 1h; 0: not at all, -1: for ever)."),
         option("--pull", is_flag=True, help="Ollama: fetch the model first where it is not there."),
         option("--api-key", envvar=["PHASETOP_API_KEY", "LLAMA_API_KEY"], help="The server's key (also LLAMA_API_KEY)."),
-        option("--cacert", metavar="FILE", help="Trust these authorities (also SSL_CERT_FILE)."),
+        option("--cacert", metavar="FILE", shell_complete=files, help="Trust these authorities (also SSL_CERT_FILE)."),
         option("--insecure", is_flag=True, help="Do not check the server's certificate."),
         option("--proxy", metavar="URL", help="Go through this http proxy (none is used otherwise)."),
         option(
@@ -77,7 +96,7 @@ Examples:
 
 
 @click.command(context_settings=CONTEXT, epilog=EPILOG, short_help="Run a prompt and watch it.")
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=files)
 @run_options
 @display_options
 @click.pass_context
