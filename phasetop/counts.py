@@ -256,7 +256,7 @@ def kv_use(seen: Seen, tokens: TokenCounts, prefill: Prefill, unknown: Reasons, 
         unknown["kv.context"] = "the server does not tell its context"
     if cells is None:
         why = unknown.get("tokens.output") or unknown.get("tokens.prompt") if seen.prefilled else None
-        unknown["kv.tokens"] = why or "the server does not tell how much of the prompt it has read"
+        unknown["kv.tokens"] = why or "the server has not told how much of the prompt it read"
     return Kv(cells, context)
 
 

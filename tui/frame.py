@@ -8,7 +8,7 @@ session's own clock, so a Frame is a function of the cursor and not of when it w
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
@@ -119,6 +119,7 @@ class FrameMaker:
         self._prompt: tuple[tuple[object, ...], PromptText] | None = None
         self._measured: dict[tuple[int, int, int], Measures] = {}  # by request, moment, and how many ends are known
         self._newest = -1  # the latest cursor so far
+        self._exact = False  # figures are of the cursor, which stands, not of the last beat
         self._failed: dict[str, Failure] = {}
         self._search: tuple[tuple[int, int, str], Search] | None = None
         self._steady = Steady()
@@ -133,7 +134,8 @@ class FrameMaker:
             self._steady.forget()
         self._newest = max(self._newest, cursor)
         runs = [run for run in session.runs.values() if run.info.at(cursor) is not None]
-        run = next((one for one in runs if one.r == view.turn), runs[-1] if runs else None)
+        run = next((one for one in runs if one.r == view.turn), default_turn(runs, cursor))
+        self._exact = view.stands
         measures = None if run is None else self._part("figures", lambda: self._measure(run, cursor), None)
         start = measures.phases.start if measures is not None else 0
         base = Frame(
@@ -178,7 +180,7 @@ class FrameMaker:
     def _of_request(self, base: Frame, layout: Layout, runs: list[Run], run: Run, measures: Measures) -> Frame:
         """A request as of the cursor: its figures, its trace, its text."""
         session, cursor, view = self._session, base.cursor, base.view
-        phases = to_areas(measures.phases, cursor)
+        phases = measures.phases if self._exact else to_areas(measures.phases, cursor)
         upto = run.tokens.index(min(cursor, phases.end) if phases.running is None else cursor)
         token = view.token if view.token is not None and view.token < upto else None
         if view.token is None and view.scrub is not None and view.scrub.reads and upto:
@@ -193,7 +195,7 @@ class FrameMaker:
         if layout.header is not None:  # its figures stand elsewhere, too
             server, areas = session.server_of(run, cursor), phases.end
             of = Worked(run, measures, server.v if server else None)
-            at = areas if phases.running is None else beat(cursor, MACHINE_NS)
+            at = areas if phases.running is None else cursor if self._exact else beat(cursor, MACHINE_NS)
             lanes = self._part("machine", lambda: self._tracer.lanes(session, shown, at, areas, of, layout.lane_pairs), ())
             rows = self._part("devices", lambda: self._device_rows(run.r, of, at, cursor), ())
         looked = replace(view, token=token) if view.token is None else view
@@ -266,7 +268,7 @@ class FrameMaker:
         return self._devices[1]
 
     def _measure(self, run: Run, cursor: int) -> Measures:
-        at = numbers_at(run, cursor)
+        at = cursor if self._exact and run.ends.last(cursor) is None else numbers_at(run, cursor)
         key = (run.r, at, len(run.ends.items))  # an end may come with the very stamp of the last beat
         known = self._measured.get(key)
         if known is None:
@@ -358,6 +360,17 @@ def _ending(session: Session, run: Run, cursor: int) -> str | None:
     model = session.model_of(run, cursor)
     name = end.stop if isinstance(end.stop, str) else model.eos if model is not None else None
     return harmless(name, newlines=False) if name else None
+
+
+def default_turn(runs: Sequence[Run], cursor: int) -> Run | None:
+    """The newest turn; as long as the server has not begun it, an earlier one whose reply still runs."""
+    if not runs:
+        return None
+    newest = runs[-1]
+    begun = newest.tokens.index(cursor) or newest.progress.until(cursor) or newest.ends.last(cursor) is not None
+    if begun or any(state.s == "headers" for state in newest.states.until(cursor)):
+        return newest
+    return next((run for run in reversed(runs[:-1]) if run.ends.last(cursor) is None), newest)
 
 
 def numbers_at(run: Run, cursor: int) -> int:

@@ -77,7 +77,7 @@ def words_of(frame: Frame) -> Words:
             return Words("", "", "waiting for the server to begin", "It answers others first, or has just been asked.")
         case "waiting":
             return Words(
-                "", "", "sent; no token yet", "The server does not tell whether it loads, waits or reads the prompt."
+                "", "", "sent; no token yet", "The server has not told yet whether it loads, waits or reads the prompt."
             )
         case "prefill":
             return _judged(frame, _prefill(frame))

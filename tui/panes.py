@@ -7,6 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from phasetop.tui.choices import Choices
+from phasetop.tui.frame import default_turn
 from phasetop.tui.layout import PANES, Pane
 from phasetop.tui.view import Page
 
@@ -92,7 +93,9 @@ class Panes(Choices):
             return
         at = runs.index(self.shown.r) + step
         if 0 <= at < len(runs):
-            turn = None if at == len(runs) - 1 else runs[at]
+            now = self.frozen_at if self.frozen_at is not None else self._source.now()
+            newest = default_turn(list(self._source.session.runs.values()), now)
+            turn = None if newest is not None and runs[at] == newest.r else runs[at]
             self._view = replace(self._view, turn=turn, top=None, token=None, anchor=None, alternatives=())
 
     # ---- pages

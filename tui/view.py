@@ -45,7 +45,7 @@ class View(Struct, frozen=True):
         colour: what the tokens' colours mean.
         frozen: the cursor stands (and the stream goes on).
         top: the first row of the text that is shown; None follows the newest.
-        turn: the request that is shown; None: the newest.
+        turn: the request that is shown; None: the newest that the server has begun.
         focus: the pane that keys are about; None: the view as a whole.
         zoom: the pane that has all the room.
         sweep: the trace shows the last ten seconds.
@@ -99,6 +99,11 @@ class View(Struct, frozen=True):
     standing: Standing | None = None
     scrub: Scrub | None = None
     time: AskLine | None = None
+
+    @property
+    def stands(self) -> bool:
+        """Whether the cursor stands: figures are those of its very moment then, not of the last beat before it."""
+        return self.frozen or (self.scrub is not None and not self.scrub.playing and not self.scrub.following)
 
     @property
     def zoomed(self) -> bool:

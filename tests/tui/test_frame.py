@@ -12,6 +12,7 @@ from phasetop.tui.facts import Notice
 from phasetop.tui.frame import Frame, FrameMaker
 from phasetop.tui.layout import Layout, layout
 from phasetop.tui.pages import log_lines
+from phasetop.tui.scrub import Scrub
 from phasetop.tui.view import View
 from tests.tui.fabricate import MS, Growing, S, Script, Turn, ask, opening, sample, scripted, session_of
 
@@ -190,3 +191,34 @@ def test_redacted_text_is_dots() -> None:
     session = session_of(script.sorted())
     assert frame_of(session, S + 100 * MS).page.rows[0].runs[0][0] == "·" * 12
     assert frame_of(session, 3 * S).page.rows[0].runs[0][0] == "······"
+
+
+def test_a_turn_that_waits_behind_ones_own_reply_is_not_shown_before_it_begins() -> None:
+    """Asked 3.5 s into a reply of one slot: the reply stays in sight until it has ended, or the other one has begun."""
+    script = opening()
+    ask(script, 0, Turn(tokens=300, gap_ms=20))
+    ends = script.events[-1].t
+    later = [ev.Request(t=4 * S, r=1, v=0, m=0, api="chat"), ev.State(t=4 * S, r=1, s="sent", at=4 * S)]
+    later += [ev.State(t=ends + MS, r=1, s="headers"), ev.Tok(t=ends + 2 * S, r=1, x="so")]
+    script.add(*later)
+    session = session_of(script.sorted())
+    assert [frame_of(session, t).r for t in (3 * S, 4 * S, ends - MS, ends, ends + MS, ends + 3 * S)] == [0, 0, 0, 1, 1, 1]
+    assert frame_of(session, 5 * S, View(turn=1)).r == 1  # who wants to see it does
+    assert frame_of(session, 5 * S).turns == 2
+
+
+def test_figures_are_of_the_very_moment_that_the_cursor_stands_at() -> None:
+    session = session_of(ask(opening(), 0, Turn(tokens=120, gap_ms=30)).sorted())
+    tokens = session.runs[0].tokens
+    cursor = tokens.t[77]
+    for view in (View(scrub=Scrub()), View(frozen=True)):
+        frame = frame_of(session, cursor, view)
+        assert frame.measures is not None
+        assert frame.measures.tokens.output == 78
+        assert frame.measures.phases.end == cursor
+        assert frame.elapsed_ns == cursor - frame.measures.phases.start
+        assert frame.token is None or frame.token.last == 78
+    playing = frame_of(session, cursor, View(scrub=Scrub(playing=True))).measures
+    assert playing is not None
+    assert playing.tokens.output is not None
+    assert playing.tokens.output < 78  # as of the last beat, so that figures can be read
