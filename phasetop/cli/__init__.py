@@ -38,7 +38,7 @@ Examples:
 
 \b
 Completion of commands, options, recordings, models and files in bash:
-  eval "$(_PHASETOP_COMPLETE=bash_source phasetop)"       # zsh_source (after compinit), fish_source
+  eval "$(_PHASETOP_COMPLETE=bash_source phasetop)"   # zsh_source (after compinit), fish_source
 """
 
 
