@@ -50,6 +50,8 @@ def body_of(response: httpx.Response) -> Iterator[bytes]:
     while True:
         if data and (part := framing.feed(data)):
             yield part
+        if framing.broken is not None:
+            raise httpx.RemoteProtocolError(framing.broken)
         if framing.done:
             return
         try:
@@ -83,8 +85,13 @@ class Framing(Protocol):
         """Whether the body is whole."""
         ...
 
+    @property
+    def broken(self) -> str | None:
+        """What is framed wrongly: nothing can be read from there on."""
+        ...
+
     def feed(self, data: bytes) -> bytes:
-        """The part of the body in a read. Raises `httpx.RemoteProtocolError` where it is framed wrongly."""
+        """The part of the body in a read, up to where it is framed wrongly."""
         ...
 
     def missing(self) -> str | None:
@@ -104,6 +111,7 @@ class ToTheClose:
     """A body that the end of the connection ends."""
 
     done = False
+    broken = None
 
     def feed(self, data: bytes) -> bytes:
         """All of it."""
@@ -116,6 +124,8 @@ class ToTheClose:
 
 class Sized:
     """A body of so many bytes."""
+
+    broken = None
 
     def __init__(self, size: int) -> None:
         self._size = self._left = size
@@ -141,13 +151,15 @@ class Chunked:
 
     Attributes:
         done: the last chunk and the trailers came.
+        broken: what is framed wrongly; what came before it is given out.
 
     """
 
-    __slots__ = ("_begun", "_left", "_trailing", "done")
+    __slots__ = ("_begun", "_left", "_trailing", "broken", "done")
 
     def __init__(self) -> None:
         self.done = False
+        self.broken: str | None = None
         self._begun = b""  # a header, an end or a trailer that is not whole
         self._left = 0  # bytes that the chunk has yet to bring, its CRLF among them; 0: a header is next
         self._trailing = False
@@ -158,7 +170,7 @@ class Chunked:
             data, self._begun = self._begun + data, b""
         parts: list[bytes] = []
         at, size = 0, len(data)
-        while at < size and not self.done:
+        while at < size and not self.done and self.broken is None:
             if self._left > 2:
                 part = data[at : at + self._left - 2]
                 parts.append(part)
@@ -169,7 +181,7 @@ class Chunked:
                     self._wait(data[at:])
                     break
                 if data[at : at + 2] != b"\r\n":
-                    raise httpx.RemoteProtocolError(f"malformed chunk footer: {data[at : at + 2]!r} (expected b'\\r\\n')")
+                    self.broken = f"malformed chunk footer: {data[at : at + 2]!r} (expected b'\\r\\n')"
                 at, self._left = at + 2, 0
             else:
                 end = data.find(b"\n", at) + 1
@@ -182,7 +194,7 @@ class Chunked:
 
     def _wait(self, rest: bytes) -> None:
         if len(rest) > _LINE_BYTES:
-            raise httpx.RemoteProtocolError(f"illegal chunk header: {rest[:40]!r}…")
+            self.broken = f"illegal chunk header: {rest[:40]!r}…"
         self._begun = rest
 
     def _line(self, line: bytes) -> None:
@@ -191,7 +203,8 @@ class Chunked:
             self.done = line in (b"\r\n", b"\n")
             return
         if (found := _CHUNK.fullmatch(line)) is None:
-            raise httpx.RemoteProtocolError(f"illegal chunk header: {line[:40]!r}")
+            self.broken = f"illegal chunk header: {line[:40]!r}"
+            return
         length = int(found[1], 16)
         self._left, self._trailing = (length + 2, False) if length else (0, True)
 
