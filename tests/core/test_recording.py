@@ -131,6 +131,15 @@ def test_the_smallest_that_recordings_pack_to_is_unpacked() -> None:
     assert sum(map(len, iter(lambda: source.read(1 << 20), b""))) == len(lines)
 
 
+def test_what_a_gateway_held_back_and_sent_at_once_is_unpacked() -> None:
+    """One token, 1,100 of them with one stamp: as many as a read of 64 KiB brings."""
+    lines = b"".join(b'{"k":"tok","t":%d,"r":0,"x":" a"}\n' % (10**9 + i // 1100 * 91_234) for i in range(1_200_000))
+    packed = gzip.compress(lines)
+    assert 1_200_000 / len(packed) > 4
+    source = Unzipped(io.BytesIO(packed))
+    assert sum(map(len, iter(lambda: source.read(1 << 20), b""))) == len(lines)
+
+
 def test_a_first_line_that_is_none_is_refused_before_it_ends() -> None:
     with pytest.raises(FormatError, match="its first line is no session's"):
         LineFeed(Session()).feed(b"\x00" * 4096)
