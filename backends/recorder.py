@@ -57,6 +57,7 @@ class Recorder:
         self._last_t: dict[int | None, dict[type[ev.Event], int]] = {}  # request → kind → its newest t
         self._ids = {"s": 0, "r": 0, "m": 0, "v": 0, "task": 0, "d": 1}  # d = 0 is the host
         self._listeners: list[Callable[[Sequence[ev.Event]], None]] = []
+        self._left_out: list[ev.Notice] = []  # to be told with the events that they are about
         self._journal = Journal(path, pipe, self._lost)
         self._shelf = Shelf(self._journal, limits or Limits())
         self._no_file = no_file
@@ -109,6 +110,9 @@ class Recorder:
         events = list(events)  # whoever makes them may need an id, or a clock, of ours
         with self._guard:
             written = [self._line(event) for event in events]
+            if self._left_out:
+                written += [self._line(notice) for notice in self._left_out]
+                self._left_out.clear()
             if written and not self._closed:
                 self._shelf.write(written, self.now)
         for listener in self._listeners:
@@ -142,6 +146,9 @@ class Recorder:
         except UnicodeEncodeError:
             line = codec.encode(msgspec.convert(codec.valid(msgspec.to_builtins(event)), type(event)))
         if len(line) > codec.MAX_LINE_BYTES:
+            if isinstance(event, ev.Request):
+                text = f"the prompt is too long for a recording ({len(line):,} bytes): it stands there as its length"
+                self._left_out.append(ev.Notice(t=event.t, code="prompt-left-out", level="warn", text=text, r=event.r))
             event = _shortened(event)
             line = codec.encode(event)
         return event, line
@@ -174,12 +181,16 @@ def _shortened(event: ev.Event) -> ev.Event:
             return msgspec.structs.replace(event, x=text[:room], cut=len(text.encode()), top=None)
         case ev.Tok():
             return msgspec.structs.replace(event, top=None)
-        case ev.Prompt():
-            return msgspec.structs.replace(event, rendered=None, pieces=None, ids=None)
-        case ev.Request(prompt=str() as prompt):
-            return msgspec.structs.replace(event, prompt=prompt[:room])
-        case ev.Request():
-            return msgspec.structs.replace(event, messages=None, tools=None)
+        case ev.Prompt() | ev.Request():  # its lengths, which figures are made of
+            short = redact(event)
+            if isinstance(short, ev.Prompt):  # a length a token is not much shorter than a token
+                short = msgspec.structs.replace(short, pieces=None)
+            elif isinstance(event, ev.Request) and isinstance(short, ev.Request):
+                short = msgspec.structs.replace(short, asked=event.asked, applied=event.applied)
+            if len(codec.encode(short)) <= codec.MAX_LINE_BYTES:
+                return short
+            if isinstance(short, ev.Request):
+                return msgspec.structs.replace(short, messages=None, tools=None)
         case ev.Timings():
             return msgspec.structs.replace(event, raw=None)
     return ev.Notice(t=event.t, code="reply-limit", level="warn", text="an event was too long to be written")
