@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+from base64 import b64decode
 from typing import Final
 
 from msgspec import Struct
@@ -113,8 +115,23 @@ def facts_of(session: Session, run: Run | None, cursor: int) -> Facts:
 
 
 def prompt_pieces(pieces: list[str | int | dict[str, str]]) -> list[str]:
-    """The prompt's tokens as they are drawn; bytes that are no whole UTF-8 as ``�``."""
-    return [drawable(piece) if isinstance(piece, (str, int)) else "�" for piece in pieces]
+    """The prompt's tokens as they are drawn: a character of several tokens whole, at the last; ``�`` for what is none."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    made: list[str] = []
+    pending = False
+    for piece in pieces:
+        if isinstance(piece, dict):
+            made.append(drawable(decoder.decode(b64decode(piece.get("b", "")))))
+            pending = bool(decoder.getstate()[0])
+        elif pending:  # what waits for more bytes gets none
+            made.append(decoder.decode(b"", final=True) + drawable(piece))
+            decoder.reset()
+            pending = False
+        else:
+            made.append(drawable(piece))
+    if pending and made:
+        made[-1] += decoder.decode(b"", final=True)
+    return made
 
 
 def asked_text(info: ev.Request | None) -> ev.Text:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from phasetop import events as ev
 from phasetop.columns import Tokens
+from phasetop.tui.facts import prompt_pieces
 from phasetop.tui.tokentext import TokenTexts, drawable
 from phasetop.tui.wrap import char_width
 
@@ -65,3 +68,22 @@ def test_new_gives_each_token_once() -> None:
     tokens.append(ev.Tok(t=1, r=0, x="b"))
     assert texts.new() == ["b"]
     assert texts.new() == []
+
+
+def test_a_prompts_character_of_several_tokens_is_shown_whole() -> None:
+    def as_piece(data: bytes) -> dict[str, str]:
+        return {"b": b64encode(data).decode()}
+
+    division, face = "÷".encode(), "🙂".encode()
+    pieces: list[str | int | dict[str, str]] = [
+        "cache ",
+        as_piece(division[:1]),
+        as_piece(division[1:]),
+        " b",
+        as_piece(face[:1]),
+        as_piece(face[1:3]),
+    ]
+    assert prompt_pieces([*pieces, as_piece(face[3:]), 12]) == ["cache ", "", "÷", " b", "", "", "🙂", drawable(12)]
+    assert prompt_pieces([*pieces, " so"]) == ["cache ", "", "÷", " b", "", "", "� so"]
+    assert "".join(prompt_pieces(pieces)) == "cache ÷ b�"
+    assert prompt_pieces([as_piece(b"\xff")]) == ["�"]
