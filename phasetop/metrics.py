@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from phasetop.run_energy import Energy
     from phasetop.run_roofline import Roofline
     from phasetop.verdict import Verdict
+    from phasetop.verdict_evidence import Evidence
 
 __all__ = [
     "Band",
@@ -87,7 +88,7 @@ LINKED: Final = ("phases.queue_s", "latency.ttft_s", "latency.first_answer_s", "
 
 
 class Measures(Struct, frozen=True):
-    """Everything known of one request at a cursor."""
+    """Everything known of one request at a cursor; ``evidence``: what the verdict rests on."""
 
     r: int
     phases: Phases
@@ -105,6 +106,7 @@ class Measures(Struct, frozen=True):
     flags: tuple[Flag, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     verdict: Verdict | None = None
+    evidence: Evidence | None = None
 
     @property
     def first_token_in_s(self) -> float | None:
@@ -152,10 +154,10 @@ def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
         ),
         gpus=gpus,
     )
-    verdict = verdict_of(seen, measures)
+    verdict, evidence = verdict_of(seen, measures)
     if verdict is None:
         unknown["verdict"] = why_none(measures)
-    return replace(measures, verdict=verdict)
+    return replace(measures, verdict=verdict, evidence=evidence)
 
 
 def _finish(end: ev.End | None) -> Finish:

@@ -40,6 +40,19 @@ def judge(evidence: Evidence) -> Verdict:
     raise AssertionError(f"no rule holds for {evidence.judged}")
 
 
+def again(code: str, evidence: Evidence) -> Verdict | None:
+    """A verdict that was given before, in the words of newer evidence; None where it does not hold of that.
+
+    Others may hold too, and speak first in `judge`; whoever shows verdicts decides for how long the old one stands.
+    """
+    standing = evidence.standing(near=code == AT_BANDWIDTH)
+    for rule in RULES:
+        if rule.code == code and standing.judged in rule.judged and (said := rule.say(standing)) is not None:
+            return Verdict(rule.code, *said)
+    return None
+
+
+AT_BANDWIDTH: Final = "decode-at-bandwidth"
 _BOTH: Final[tuple[Judged, ...]] = ("prefill", "decode")
 _ALL: Final[tuple[Judged, ...]] = ("load", "prefill", "decode")
 _DECODE: Final[tuple[Judged, ...]] = ("decode",)
@@ -65,7 +78,7 @@ RULES: Final = (
     Rule("pcie-bound", _DECODE, phases.pcie),
     Rule("decode-over-ceiling", _DECODE, phases.over),
     Rule("context-near-full", _DECODE, phases.near_full),
-    Rule("decode-at-bandwidth", _DECODE, phases.near),
+    Rule(AT_BANDWIDTH, _DECODE, phases.near),
     Rule("cpu-bound-server", _DECODE, phases.cpu_bound),
     Rule("gpus-take-turns", _DECODE, phases.turns),
     Rule("cpu-contended", _DECODE, phases.contended),

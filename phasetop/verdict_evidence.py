@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phasetop.figures import share, size
 
@@ -12,6 +13,10 @@ Judged = Literal["load", "prefill", "decode"]
 
 NEAR: Final = 0.6
 """From this share of the peak bandwidth on, decode is bound by it: what real kernels reach begins here."""
+SLACK: Final = 0.05
+"""A verdict that stands goes on standing so far beyond that border: at the border itself it would flicker."""
+UNEVEN: Final = 1.25
+"""A mean gap so many times the median one: most steps are faster than what all of them read says."""
 Said = tuple[str, str] | None
 """The limit in a few words and the sentence, where a rule holds."""
 
@@ -30,7 +35,9 @@ class Evidence(Struct, frozen=True, kw_only=True):
         judged: the phase that the verdict is about.
         on_cpu: it ran on the CPU alone; gpus: how many GPUs it used, by_rows: at once.
         mbu, mfu: of the peaks; at_least: the bandwidth is a measured one.
-        read_bytes_per_s, step_s: of decode; rest_s: of a step, what no floor explains.
+        read_bytes_per_s, step_s: of decode, the mean; uneven: most steps are faster than that; rest_s: of a step, what no
+            floor explains.
+        near_from: the share of the peak from which on decode is bound by it.
         phase_s: how long it took; new, cached: tokens of the prompt.
         threads: of the server; cpus: that it may use, by quota and affinity.
         throttled_share: of the phase in which the quota stopped the server.
@@ -56,6 +63,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     read_bytes_per_s: float | None = None
     peak_bytes_per_s: float | None = None
     step_s: float | None = None
+    uneven: bool = False
+    near_from: float = NEAR
     rest_s: float | None = None
     mfu: float | None = None
     prefill_flops_per_s: float | None = None
@@ -100,7 +109,11 @@ class Evidence(Struct, frozen=True, kw_only=True):
     @property
     def under(self) -> bool:
         """Decode stays far under the bandwidth."""
-        return self.mbu is not None and self.mbu < NEAR
+        return self.mbu is not None and self.mbu < self.near_from
+
+    def standing(self, *, near: bool) -> Evidence:
+        """The same, for a verdict that stands already: it says that decode is near the bandwidth, or another thing."""
+        return replace(self, near_from=NEAR - SLACK if near else NEAR + SLACK)
 
 
 def reads(e: Evidence) -> str:
@@ -108,7 +121,8 @@ def reads(e: Evidence) -> str:
     if e.read_bytes_per_s is None:
         return "Decode"
     of = f", {share(e.mbu)} of {'the measured ceiling' if e.at_least else 'peak'}" if e.mbu is not None else ""
-    return f"Decode reads {size(e.read_bytes_per_s)}/s{of}"
+    mean = " on average" if e.uneven else ""
+    return f"Decode reads {size(e.read_bytes_per_s)}/s{mean}{of}"
 
 
 def computes(e: Evidence) -> str:

@@ -16,7 +16,7 @@ from phasetop.phases import Band
 from phasetop.run_devices import BANDWIDTH
 from phasetop.session import Samples
 from phasetop.verdict import Verdict, judge
-from phasetop.verdict_evidence import Evidence, Judged, Throttle
+from phasetop.verdict_evidence import UNEVEN, Evidence, Judged, Throttle
 
 if TYPE_CHECKING:
     from phasetop.metrics import Measures
@@ -27,12 +27,13 @@ MOST_GAPS: Final = 512
 NO_CARD: Final = "no bandwidth counter, no peak for this device"
 
 
-def verdict_of(seen: Seen, measures: Measures) -> Verdict | None:
-    """The verdict as of the cursor; None where nothing has run that could be judged."""
-    if measures.finish.reason == "error":
-        return None
-    judged = _judged(measures)
-    return None if judged is None else judge(gather(seen, measures, judged))
+def verdict_of(seen: Seen, measures: Measures) -> tuple[Verdict, Evidence] | tuple[None, None]:
+    """The verdict as of the cursor and what it rests on; None where nothing has run that could be judged."""
+    judged = _judged(measures) if measures.finish.reason != "error" else None
+    if judged is None:
+        return None, None
+    evidence = gather(seen, measures, judged)
+    return judge(evidence), evidence
 
 
 def why_none(measures: Measures) -> str:
@@ -68,7 +69,7 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
     options = (server.options or {}) if server is not None else {}
     here = server is not None and server.local is True
     sampled = here or machine_of(session, server, cursor).far
-    token, offload, ran = roofline.token, roofline.ran.offload, roofline.ran
+    token, offload, ran, gaps = roofline.token, roofline.ran.offload, roofline.ran, measures.latency.gaps
     told = run.prompt.at(cursor)
     cpus, cpus_by = _cpus(seen) if here else (None, "quota")
     first = _is_first(seen)
@@ -89,6 +90,7 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
         read_bytes_per_s=roofline.read_bytes_per_s,
         peak_bytes_per_s=roofline.peak_bytes_per_s,
         step_s=None if measures.rates.tpot_ns is None else measures.rates.tpot_ns / 1e9,
+        uneven=bool(gaps.mean and gaps.p50 and gaps.mean >= UNEVEN * gaps.p50 and gaps.per == "token"),
         rest_s=token.rest_s if token is not None else None,
         mfu=roofline.mfu,
         prefill_flops_per_s=roofline.prefill_flops_per_s,

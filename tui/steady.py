@@ -1,5 +1,8 @@
 """The verdict that the headline shows: it changes when the evidence was the same for two seconds, or with the phase.
 
+Its figures are those of the moment, as everywhere else on the screen: one that stands is said again of them, and one that
+no longer holds of them gives way at once.
+
 A pure function of (Session, request, cursor): the evidence is looked at on beats of the session's own clock, so that live
 and replay show the same. A verdict that only says that the limit is not known is none: the plain facts stand instead.
 """
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from phasetop.metrics import Measures, Phase, measure
+from phasetop.metrics import Band, Measures, Phase, measure
 from phasetop.session import Run, Session
 from phasetop.tui.lanes import SECOND_NS
 from phasetop.tui.pacing import NUMBERS_NS, beat
@@ -49,8 +52,20 @@ class Steady:
         """The verdict on a request as of ``cursor``, whose figures are ``measures``; None: the limit is not known."""
         phases = measures.phases
         band = phases.band(phases.running) if phases.running is not None else None
+        now = told(measures.verdict)
         if band is None:
-            return told(measures.verdict)
+            return now
+        stands = self._stands(session, run, band, cursor)
+        if stands is None:
+            return None
+        if measures.evidence is None or (now is not None and stands.code == now.code):
+            return now
+        from phasetop.verdict import again  # the rules: no first picture waits for them
+
+        return again(stands.code, measures.evidence) or now
+
+    def _stands(self, session: Session, run: Run, band: Band, cursor: int) -> Verdict | None:
+        """The verdict that was given of the running phase, as of when the evidence was the same for two seconds."""
         if len(self._known) > _KEPT:
             self._known.clear()
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phasetop.verdict import RULES, judge
+from phasetop.verdict import RULES, again, judge
 from phasetop.verdict_evidence import Evidence, Judged, Throttle
 
 GPU: dict[str, Any] = {
@@ -310,3 +310,25 @@ def test_every_rule_has_a_test_and_a_row_in_the_documentation() -> None:
     assert {code for code, _, _ in SPEAKS} == codes
     page = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) == codes
+
+
+def test_a_verdict_that_stands_is_said_again_in_newer_figures_until_it_no_longer_holds() -> None:
+    near = {**CPU, "mbu": 0.67, "read_bytes_per_s": 2.66e9, "server_cores": 0.32, "used_cores": 2.0}
+    code = judge(Evidence(**near)).code
+    assert code == "decode-at-bandwidth"
+    newer = again(code, Evidence(**{**near, "mbu": 0.57, "read_bytes_per_s": 2.2e9}))
+    assert newer is not None
+    assert newer.limit == "memory bandwidth: 2.20 GB/s, 57 % of peak"
+    # 1.14 GB/s, 29 %, while others hold the cores
+    fallen = Evidence(**{**near, "mbu": 0.29, "read_bytes_per_s": 1.14e9})
+    assert again(code, fallen) is None
+    assert judge(fallen).code == "cpu-contended"
+    assert "other programs use 1.7 of 2 CPUs" in judge(fallen).text
+    # and the other way round, a little over the border
+    assert again("cpu-contended", Evidence(**{**near, "mbu": 0.62})) is not None
+    assert again("cpu-contended", Evidence(**{**near, "mbu": 0.66})) is None
+
+
+def test_a_mean_that_most_steps_beat_is_called_one() -> None:
+    said = judge(Evidence(**{**CPU, "mbu": 0.3, "uneven": True})).text
+    assert said.startswith("Decode reads 5.00 GB/s on average, 30 % of the measured ceiling")
