@@ -84,6 +84,7 @@ class TextOut:
         self._pending = b""  # bytes of a character that is not whole yet
         self._last: TextIO | None = None
         self._ends_line = True
+        self._stderr_open = False  # the last line there has no end yet
         self.wrote = False
 
     def write_new(self, run: Run) -> None:
@@ -110,8 +111,11 @@ class TextOut:
     def _write(self, out: TextIO, text: str) -> None:
         if self._last is not None and out is not self._last and not self._ends_line:
             self._put(self._last, "\n", only_terminal=True)
+            self._stderr_open = self._stderr_open and not sys.stderr.isatty()
         self._put(out, text)
         self._last, self._ends_line, self.wrote = out, text.endswith("\n"), True
+        if out is sys.stderr:
+            self._stderr_open = not self._ends_line
 
     def _put(self, out: TextIO, text: str, *, only_terminal: bool = False) -> None:
         try:
@@ -129,11 +133,17 @@ class TextOut:
         if self._pending:
             self._pending = b""
             self._write(self._last or self._answer, "\ufffd")
-        if self._last is not None and not self._ends_line:
-            if self._last is sys.stdout and not self._last.isatty() and _are_one(sys.stdout, sys.stderr):
-                self._put(sys.stderr, "\n")  # stdout itself holds the text and nothing else
-            else:
-                self._put(self._last, "\n", only_terminal=True)
+        if self._last is None:
+            return
+        together = _are_one(sys.stdout, sys.stderr)
+        if self._last is sys.stdout and not self._last.isatty():  # it holds the text and nothing else
+            open_line = not self._ends_line if together else self._stderr_open
+        else:
+            if not self._ends_line and self._last is sys.stdout:
+                self._put(self._last, "\n")
+            open_line = self._stderr_open and not (together and self._last is sys.stdout)
+        if open_line:
+            self._put(sys.stderr, "\n")
 
 
 def _are_one(one: TextIO, other: TextIO) -> bool:

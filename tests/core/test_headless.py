@@ -31,14 +31,14 @@ def said(*lines: ev.Tok, show_thinking: bool = False, run_json: bool = False) ->
 
 def test_each_piece_is_written_once_and_nothing_is_added(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     said(line("hmm", "think"), line("a\x1b[31m"), line('{"x":1}', "tool"), line(" b"))
-    assert capfdbinary.readouterr() == (b"a\x1b[31m b", b"hmm")
+    assert capfdbinary.readouterr() == (b"a\x1b[31m b", b"hmm\n")
 
 
 def test_thinking_and_json(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     said(line("hmm", "think"), line("a"), show_thinking=True)
     assert capfdbinary.readouterr() == (b"hmma", b"")
     said(line("hmm", "think"), line("a"), run_json=True)
-    assert capfdbinary.readouterr() == (b"", b"hmma")
+    assert capfdbinary.readouterr() == (b"", b"hmma\n")
 
 
 def test_a_character_in_pieces_waits_until_it_is_whole(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -64,3 +64,21 @@ def test_a_summary_in_the_same_pipe_begins_a_line(together: bool) -> None:
     stderr = subprocess.STDOUT if together else subprocess.PIPE
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=stderr, timeout=60, check=True)
     assert done.stdout == (b"end.\nprompt 1\n" if together else b"end.")
+
+
+@pytest.mark.parametrize(
+    ("lines", "run_json", "expected"),
+    [
+        ([line("tok18")], True, (b"", b"tok18\n")),  # with --json the text goes to stderr, and an error after it
+        ([line("tok18\n")], True, (b"", b"tok18\n")),
+        ([line("hmm", "think"), line("a")], False, (b"a", b"hmm\n")),
+        ([line("a")], False, (b"a", b"")),
+        ([line("a"), line("hmm", "think")], False, (b"a", b"hmm\n")),
+    ],
+)
+def test_what_follows_on_stderr_begins_a_line_and_stdout_gets_nothing(
+    capfdbinary: pytest.CaptureFixture[bytes], lines: list[ev.Tok], run_json: bool, expected: tuple[bytes, bytes]
+) -> None:
+    """Also in a file or a pipe of its own, as a log of a build has it."""
+    said(*lines, run_json=run_json)
+    assert capfdbinary.readouterr() == expected
