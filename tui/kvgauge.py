@@ -93,7 +93,8 @@ def _paint_caches(area: Area, frame: Frame, caches: list[CacheUse], total: int) 
             area.bar(8, y, room, cells, [(used, "decode" if frame.page_kind == "reply" else "prefill", "█")])
         held = used * cache.cell_bytes
         of = f"of {_mib(cells * cache.cell_bytes)}" if used < cells else "reused"
-        area.put(8 + room + 1, y, f"{_mib(held)} {of}", "soft")
+        words = f"{_mib(held)} {of}"
+        area.put(8 + room + 1, y, words if len(words) <= 14 else _mib(held), "soft")
 
 
 def paint_block(area: Area, frame: Frame) -> int:
@@ -128,9 +129,11 @@ def paint_block(area: Area, frame: Frame) -> int:
     ending = full_in(frame)
     width = sum(len(part[0]) for part in ending)
     area.line(area.width - width, y + 1, *ending)
-    if not frame.beside and kv is not None and kv.slots and kv.slots > 1 and x + 3 + 8 <= area.width - width - 2:
+    if not frame.beside and kv is not None and kv.slots and kv.slots > 1:
         pool = f"{kv.slots} slots share it" if kv.shared else f"one of {kv.slots} slots" if kv.shared is False else ""
-        area.put(x + 3, y + 1, fit(pool, area.width - width - 2 - x - 3), "faint")
+        if len(pool) > (room := area.width - width - 2 - x - 3):
+            pool = f"{kv.slots} slots" if pool else ""
+        area.put(x + 3, y + 1, pool if len(pool) <= room else "", "faint")
     return y + 2
 
 
@@ -177,4 +180,6 @@ def paint_row(area: Area, frame: Frame) -> None:
     ending = full_in(frame)
     if end + sum(len(part[0]) for part in (*parts, *ending)) + 2 >= area.width:
         parts = []
+    if end + sum(len(part[0]) for part in ending) + 2 > area.width:
+        ending = ()
     area.line(end, 0, *parts, ("  ", "soft"), *ending)

@@ -6,8 +6,10 @@ from textwrap import wrap
 from typing import Final
 
 from phasetop.figures import UNKNOWN, milliseconds
+from phasetop.roofline import OneToken
 from phasetop.tui.cells import Area, Part, fit
 from phasetop.tui.frame import Frame
+from phasetop.tui.theme import Role
 from phasetop.tui.wrap import text_width
 from phasetop.visible import clean
 
@@ -43,6 +45,34 @@ def _ms(s: float, *, fine: bool) -> str:
     return milliseconds(s * 1e9) if abs(ms) < 99.95 else f"{ms:,.0f}"
 
 
+def whole(s: float, room: int) -> str:
+    """A time in ms, with as many decimals of two as leave it whole in ``room`` cells: half a number reads as another."""
+    tries = (milliseconds(s * 1e9, fine=True), milliseconds(s * 1e9), f"{s * 1e3:,.0f}")
+    return next((words for words in tries if len(words) <= room), tries[-1])
+
+
+def _legend(token: OneToken, room: int) -> tuple[Part, ...]:
+    """What the bar is made of; where it does not fit, decimals go, then names: a number is never cut."""
+    parts: tuple[tuple[str, Role, str, float], ...] = (
+        ("■", "decode", "weights", token.weights_s),
+        ("▨", "decode", "cache", token.cache_s),
+        ("□", "soft", "rest", token.rest_s),
+    )
+    ways: tuple[tuple[int, tuple[str, ...]], ...] = (
+        *((2, ()), (1, ()), (0, ())),
+        *((0, ("weights",)), (0, ("weights", "cache")), (0, ("weights", "cache", "rest"))),
+    )
+    for decimals, without in ways:
+        line: list[Part] = []
+        for mark, role, name, s in parts:
+            number = _ms(s, fine=decimals == 2) if decimals else f"{s * 1e3:,.0f}"
+            named = number if name in without else f"{name} {number}"
+            line += [(mark, role), (f" {named}" if name == "rest" else f" {named} ", "soft")]
+        if sum(text_width(part[0]) for part in line) <= room:
+            return tuple(line)
+    return ()
+
+
 def paint_block(area: Area, frame: Frame) -> None:
     """Three rows: the time of a step and its floor, the bar, what the bar is made of; or why there is no floor."""
     area.label(0, 0, "one token")
@@ -52,22 +82,13 @@ def paint_block(area: Area, frame: Frame) -> None:
         end = area.put(18, 0, "ms", "soft")
         _paint_reason(area, end + 1, reason(frame))
         return
-    area.right(17, 0, milliseconds(token.step_s * 1e9, fine=True))
-    area.put(18, 0, "ms", "soft")
-    area.right(area.width, 0, f"floor {_ms(token.floor_s, fine=True)}", "faint")
+    area.right(17, 0, whole(token.step_s, 17 - len("one token ")))
+    end = area.put(18, 0, "ms", "soft")
+    area.right(area.width, 0, f"floor {whole(token.floor_s, area.width - end - len(' floor '))}", "faint")
     rest = max(0.0, token.rest_s)
     parts = [(token.weights_s, "█"), (token.cache_s, "▒")]
     area.bar(0, 1, area.width, token.floor_s + rest, [(s, "decode", fill) for s, fill in parts], "░")
-    for fine in (True, False):
-        words = [_ms(s, fine=fine) for s in (token.weights_s, token.cache_s, token.rest_s)]
-        parts_of_line: tuple[Part, ...] = (
-            *(("■", "decode"), (f" weights {words[0]} ", "soft")),
-            *(("▨", "decode"), (f" cache {words[1]} ", "soft")),
-            *(("□", "soft"), (f" rest {words[2]}", "soft")),
-        )
-        if sum(text_width(part[0]) for part in parts_of_line) <= area.width:
-            break
-    area.line(0, 2, *parts_of_line)
+    area.line(0, 2, *_legend(token, area.width))
 
 
 def _paint_reason(area: Area, x: int, why: str) -> None:

@@ -119,7 +119,7 @@ def _one_token(frame: Frame) -> list[Figure]:
 
 
 def _paint_figure(area: Area, y: int, figure: Figure, *, focused: bool = False) -> None:
-    area.label(0, y, figure.name, focused=focused)
+    area.label(0, y, fit(figure.name, 16 - len(figure.number)), focused=focused)  # never run together with the number
     area.right(17, y, figure.number)
     end = area.put(18, y, figure.unit, "soft")
     area.right(area.width, y, fit(figure.note, max(0, area.width - end - 1)), "faint")

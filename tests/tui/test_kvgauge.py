@@ -167,3 +167,10 @@ def test_alone_or_where_there_is_no_room_there_are_no_rows() -> None:
     assert "one pool" not in view_of(at_once(), (120, 36))[0]
     done = [event for event in at_once() if getattr(event, "r", None) != 0]
     assert view_of(done)[1].beside == ()
+
+
+def test_what_has_no_room_beside_the_forecast_is_said_in_fewer_words_never_cut() -> None:
+    rows, _ = block(frame_with(slots=4, shared=True, full_in_s=7200.0))
+    assert rows[-1].split()[3:] == ["4", "slots", "full", "in", "2", "h"]
+    rows, _ = block(frame_with(slots=4, shared=True, full_in_s=None))
+    assert rows[-1].endswith("4 slots share it")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
 import pytest
 
 from phasetop.tui import explain, onetoken, rail
@@ -103,3 +106,20 @@ def test_the_page_says_where_the_floor_is_from(peak: float | None, words: str) -
     texts = ["".join(part if isinstance(part, str) else part[0] for part in line) for line in lines]
     floor = next(i for i, text in enumerate(texts) if text.startswith("floor"))
     assert words in " ".join(texts[floor:])
+
+
+@pytest.mark.parametrize("step_ms", [1426.12, 1397.0, 9999.99, 99.996, 12345.6])
+def test_a_number_is_never_cut_nor_run_together_with_its_name(step_ms: float) -> None:
+    """Decimals go first, then names: half of 1,397 would read as 139."""
+    frame = frame_of(20e9)
+    assert frame.measures is not None
+    roofline = frame.measures.roofline
+    assert roofline.token is not None
+    token = msgspec.structs.replace(roofline.token, weights_s=step_ms / 2e3, cache_s=0.012, rest_s=step_ms / 2e3 - 0.012)
+    measures = msgspec.structs.replace(frame.measures, roofline=msgspec.structs.replace(roofline, token=token))
+    for width in (30, 39, 46):
+        head, _, line = rows(replace(frame, measures=measures), width)
+        assert head.startswith("one token ")
+        assert float(head.split()[2].replace(",", "")) == pytest.approx(step_ms, abs=0.51)
+        numbers = [float(word.replace(",", "")) for word in line.split() if word[0].isdigit() or word[0] == "-"]
+        assert numbers == pytest.approx([step_ms / 2, 12, step_ms / 2 - 12], abs=0.51)
