@@ -22,6 +22,8 @@ Ns: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 Id: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 """A small id: request, model, server, device or series, in order of appearance."""
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+Real: TypeAlias = Annotated[float, msgspec.Meta(gt=-1e21, lt=1e21)]
+"""A measured or computed number: sums, products and squares of what is larger would be no numbers any more."""
 Few: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 """Tokens in a line, or a token's id."""
 
@@ -49,7 +51,7 @@ class Host(msgspec.Struct, omit_defaults=True, kw_only=True):
     cpu: str | None = None
     cores: int | None = None
     ram_bytes: int | None = None
-    cpu_quota_cores: float | None = None
+    cpu_quota_cores: Real | None = None
     memory_limit_bytes: int | None = None
     container: str | None = None
 
@@ -208,7 +210,7 @@ class Prog(Event, tag="prog", kw_only=True):
     total: Count | None = None
     cached: Count | None = None
     done: Count = 0
-    ms: float | None = None
+    ms: Real | None = None
     source: str = msgspec.field(default="server", name="from")
 
 
@@ -232,7 +234,7 @@ class Tok(Event, tag="tok", kw_only=True):
     x: Text | list[Text] = ""
     c: str = "answer"
     n: Few | msgspec.UnsetType | None = msgspec.UNSET
-    p: float | list[float | None] | None = None
+    p: Real | list[Real | None] | None = None
     i: Few | list[Few | None] | None = None
     b: str | list[str | None] | None = None
     top: list[Any] | None = None
@@ -250,12 +252,12 @@ class Timings(Event, tag="timings", kw_only=True):
     prompt_n: Count | None = None
     cached_n: Count | None = None
     total_n: Count | None = None
-    prompt_ms: float | None = None
+    prompt_ms: Real | None = None
     gen_n: Count | None = None
     think_n: Count | None = None
-    gen_ms: float | None = None
-    load_ms: float | None = None
-    total_ms: float | None = None
+    gen_ms: Real | None = None
+    load_ms: Real | None = None
+    total_ms: Real | None = None
     draft_n: Count | None = None
     accepted_n: Count | None = None
     raw: dict[str, Any] | None = None
@@ -295,7 +297,7 @@ class Smp(Event, tag="smp", kw_only=True):
     """Samples over [t0, t], by series id; ``e`` says why one is null. With ``r`` and ``phase``: an exact phase mean."""
 
     t0: Ns
-    v: dict[str, float | None]
+    v: dict[str, Real | None]
     e: dict[str, str] | None = None
     r: Id | None = None
     phase: str | None = None
@@ -316,8 +318,8 @@ class Task(Event, tag="task", kw_only=True):
     r: Id | None = None
     v: Id | None = None
     title: str | None = None
-    done: float | None = None
-    total: float | None = None
+    done: Real | None = None
+    total: Real | None = None
     unit: str | None = None
     why: str | None = None
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from phasetop import codec
 from phasetop import events as ev
 from phasetop.catalogue_index import Index
@@ -31,8 +29,8 @@ def write(exported: Exported) -> Iterator[str]:
     between = "\n"
     for line in _lines(exported):
         try:
-            msgspec.json.decode(line)  # what is written must be read again: a damaged line is left out
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            codec.decode_lean(line)
+        except codec.BadLine:  # what is no event is none here either
             continue
         yield between + line.decode("utf-8", "replace")
         between = ",\n"

@@ -43,9 +43,9 @@ EVENTS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
-    """The events as a file, with a damaged line in the middle."""
+    """The events as a file, with damaged lines in the middle: no JSON, no event, and one with a number that none has."""
     lines = [json.dumps(event, separators=(",", ":")) for event in EVENTS]
-    lines.insert(5, '{"k":"state","t":')
+    lines[5:5] = ['{"k":"state","t":', '{"zz":"state","t":5}', '{"k":"smp","t":9,"t0":1,"v":{"0":1e308}}']
     path = tmp_path / "a.phasetop"
     path.write_text("\n".join(lines) + "\n")
     return path
