@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -68,29 +68,6 @@ class Row(Struct, frozen=True):
     parts: int
 
 
-class _Request(Struct):
-    r: int
-    m: int | None = None
-
-
-class _Model(Struct):
-    m: int
-    name: str | None = None
-
-
-class _Part(Struct):
-    part: int
-    carried: list[int] = []
-    file: str | None = None
-
-
-_decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
-    "request": msgspec.json.Decoder(_Request),
-    "model": msgspec.json.Decoder(_Model),
-    "part": msgspec.json.Decoder(_Part),
-}
-
-
 def read_entry(blocks: Iterable[bytes]) -> Entry:
     """What a file of a session tells.
 
@@ -112,17 +89,17 @@ def read_entry(blocks: Iterable[bytes]) -> Entry:
     tail = b""
     for block in _of_session(chain((begin,), rest), hello):
         tail = block if len(block) >= TAIL_BYTES else tail[-TAIL_BYTES:] + block
-        for kind, line in seek(block):
+        for line in seek(block):
             try:
-                found = _decoders[kind].decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                event = codec.decode_lean(line)
+            except codec.BadLine:
                 continue
-            match found:
-                case _Request(r=r, m=m):
+            match event:
+                case ev.Request(r=r, m=m):
                     requests[r] = requests.get(r) if m is None else m
-                case _Model(m=m, name=name) if m is not None and name:
+                case ev.Model(m=m, name=name) if name:
                     names[m] = name
-                case _Part(file=file, carried=over):
+                case ev.Part(file=file, carried=over):
                     goes_on = goes_on or file is not None
                     carried.update(over)
     last_ns, bye = _end_of(tail)
@@ -193,15 +170,15 @@ def _line_with(prefix: bytes, block: bytes, start: int) -> int:
     return found + 1 if found >= 0 else -1
 
 
-def _lines(block: bytes) -> Iterator[tuple[str, bytes]]:
-    """The lines that count, by kind, as our writer begins them."""
+def _lines(block: bytes) -> Iterator[bytes]:
+    """The lines that count, as our writer begins them."""
     for kind in _SOUGHT:
         prefix = f'{{"k":"{kind}",'.encode()
         at = block.find(prefix)
         while at >= 0:
             end = block.find(b"\n", at)
             if at == 0 or block[at - 1] == 0x0A:
-                yield kind, block[at:end]
+                yield block[at:end]
             at = block.find(prefix, end)
 
 
@@ -212,7 +189,7 @@ class _Kind(Struct):
 _kind_decoder: Final = msgspec.json.Decoder(_Kind)
 
 
-def _decoded(block: bytes) -> Iterator[tuple[str, bytes]]:
+def _decoded(block: bytes) -> Iterator[bytes]:
     """The lines that count, wherever their keys stand."""
     for line in block.split(b"\n"):
         try:
@@ -220,7 +197,7 @@ def _decoded(block: bytes) -> Iterator[tuple[str, bytes]]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         if kind in _SOUGHT:
-            yield kind, line
+            yield line
 
 
 def _end_of(tail: bytes) -> tuple[int, str | None]:

@@ -144,8 +144,15 @@ class SessionFile:
                 self.kept = keeping.compress_parts(self.kept)
             except OSError as error:
                 self.not_zipped = f"the recording is not compressed: {(error.strerror or str(error)).lower()}"
-        if self.log is not None and complete:
+        if self.log is not None and (complete or _is_empty(self.log)):
             self.log.unlink(missing_ok=True)
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return path.stat().st_size == 0
+    except OSError:
+        return False
 
 
 def _is_taken(path: Path) -> bool:

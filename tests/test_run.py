@@ -52,6 +52,18 @@ def files(home: Home) -> list[str]:
     return sorted(str(path.relative_to(home.state)) for path in home.state.rglob("*") if path.is_file())
 
 
+def test_ctrl_c_while_it_is_loaded_ends_without_a_word(spawn: Spawn, state_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import signal\nprint('loading', flush=True)\nsignal.pause()\n")
+    env = {**state_home.env, "PYTHONPATH": str(tmp_path)}
+    loading = spawn(RUN, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert loading.stdout is not None
+    assert loading.stderr is not None
+    assert loading.stdout.readline() == b"loading\n"
+    loading.send_signal(signal.SIGINT)
+    assert loading.wait(20) == -signal.SIGINT  # a shell says 130
+    assert loading.stderr.read() == b""
+
+
 def test_text_on_stdout_summary_on_stderr(phasetop: Phasetop, metronome: Beat, state_home: Home) -> None:
     done = phasetop("run", metronome(rate=50, tokens=4, prefill_ms=10, prompt=20).url, "-p", "hi")
     assert done.returncode == 0

@@ -103,6 +103,7 @@ def test_keys_in_another_order_are_read_too() -> None:
 
 def test_a_damaged_line_counts_for_nothing() -> None:
     bad = b'{"k":"request","t":1,"r":"nine"}\n{"k":"request","t":1\n{"k":"model","t":1,"m":0,"name":5}\n'
+    bad += b'{"k":"request","t":1,"r":9,"prompt":-5.5}\n'  # the session of these lines has no such request either
     assert entry_of(DATA[:-1] + b"\n" + bad).requests == 2
 
 
