@@ -4,9 +4,9 @@ Descriptions (`Hello` … `Prompt`) carry an id and may be repeated, later keys 
 changed by a later line. ``t`` is ns since the anchor in `Hello`. Absent or ``None`` means unknown, never 0. Wherever a
 recording may be redacted, text is an ``int``: its length in UTF-8 bytes (`Text`). To add a kind: one struct here, a row
 in `KINDS`, and what reads it; adding keys or kinds keeps the format, changing a meaning raises `FORMAT`.
-"""
 
-from __future__ import annotations
+No annotation is a string here (no ``from __future__ import annotations``): msgspec would compile each of them at the start.
+"""
 
 from typing import Annotated, Any, Final, TypeAlias
 
