@@ -8,6 +8,7 @@ clear, a sequence that is not known here) it forgets, and all that is written is
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from phasetop.tui.squeeze import PLAIN, SHOWS_ON_BLANKS, TOKEN, Pen, after, change, squeeze
@@ -91,12 +92,29 @@ class Shadow:
         """Text at ``goal``: send the cells that differ; returns the pen that is set then, and the place after the text."""
         y, x = goal
         row = self._rows.setdefault(y, {})
-        blank_pen = pen if pen.flags & SHOWS_ON_BLANKS else Pen("", pen.bg)
-        for char, cells in _cells(text):
+        blank_pen = _on_blanks(pen)
+        made = _cells(text)
+        end = x + sum(cells for _, cells in made)
+        if end <= self._width + 1 and row.keys().isdisjoint(range(x, end + 1)):  # nothing is known there: all is sent
+            self._reach(out, row, goal, now)
+            text = "".join(char for char, _ in made)
+            blanks = len(text) - len(text.lstrip(" ")) if blank_pen == _on_blanks(now) else 0
+            out.append(text[:blanks])
+            if blanks < len(text):
+                out += (change(now, pen), text[blanks:])
+                now = pen
+            for char, cells in made:
+                row[x] = (char, blank_pen if char == " " else pen)
+                if cells == 2:
+                    row[x + 1] = ("", pen)
+                x += cells
+            self._at = (y, end) if end <= self._width else _UNKNOWN
+            return now, self._at
+        for char, cells in made:
             cell: Cell = (char, blank_pen if char == " " else pen)
             if row.get(x) != cell:
                 self._reach(out, row, (y, x), now)
-                if not (char == " " and cell[1] == (now if now.flags & SHOWS_ON_BLANKS else Pen("", now.bg))):
+                if not (char == " " and cell[1] == _on_blanks(now)):
                     out.append(change(now, pen))
                     now = pen
                 out.append(char)
@@ -128,6 +146,12 @@ class Shadow:
         else:
             out.append(_move(to))
         self._at = to
+
+
+@lru_cache(4096)
+def _on_blanks(pen: Pen) -> Pen:
+    """What shows of a pen on a blank."""
+    return pen if pen.flags & SHOWS_ON_BLANKS else Pen("", pen.bg)
 
 
 def _cells(text: str) -> list[tuple[str, int]]:

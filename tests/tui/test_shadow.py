@@ -86,6 +86,13 @@ def test_what_is_there_is_not_sent_again() -> None:
     assert shadow.send(row.format("Open addressing does nothing")) == "\x1b[22;31H\x1b[38;5;250mnothing\x1b[24;7H\x1b[m"
 
 
+def test_a_text_that_begins_where_nothing_is_known_ends_where_it_is() -> None:
+    shadow = Shadow()
+    shadow.forget(80)
+    shadow.send("\x1b[1;5Hword\x1b[2;2H")
+    assert shadow.send("\x1b[1;1Hany word\x1b[2;2H") == "\x1b[1;1Hany \x1b[2;2H"
+
+
 def test_after_anything_else_all_is_sent_until_it_is_known_again() -> None:
     shadow = Shadow()
     data = "\x1b[1;1Hword\x1b[2;2H"
