@@ -15,10 +15,11 @@ _POWERS: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12, "p
 _UNITS: Final = {"": 1, "B": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SECONDS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+# Compiled when one is given.
 _NUMBER: Final = r"\s*(\d{1,20}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?)\s*"
-_PARAMETERS: Final = re.compile(_NUMBER + r"([kmgbt]?)", re.IGNORECASE)
-_BANDWIDTH: Final = re.compile(_NUMBER + r"([kmgt]?)(i?)(?:b(?:ytes?)?)?(?:/s|ps|/sec)?", re.IGNORECASE)
-_FLOPS: Final = re.compile(_NUMBER + r"([kmgtp]?)(?:\s*fl?op?s?)?(?:/s)?", re.IGNORECASE)
+_PARAMETERS: Final = _NUMBER + r"([kmgbt]?)"
+_BANDWIDTH: Final = _NUMBER + r"([kmgt]?)(i?)(?:b(?:ytes?)?)?(?:/s|ps|/sec)?"
+_FLOPS: Final = _NUMBER + r"([kmgtp]?)(?:\s*fl?op?s?)?(?:/s)?"
 
 
 def read_parameters(what: str, text: str) -> int:
@@ -27,7 +28,7 @@ def read_parameters(what: str, text: str) -> int:
     Raises:
         UsageError: it is none; the text names ``what``, the option.
     """
-    found = _PARAMETERS.fullmatch(text.replace("_", "").replace(",", ""))
+    found = re.fullmatch(_PARAMETERS, text.replace("_", "").replace(",", ""), re.IGNORECASE)
     value = _value(found, 2) if found is not None else None
     if value is None or value < 1:
         raise UsageError(f"{_typed(what, text)}: such as 8B, 81.22e9 or 6607077376")
@@ -40,7 +41,7 @@ def read_bandwidth(what: str, text: str) -> float:
     Raises:
         UsageError: it is none; the text names ``what``, the option.
     """
-    found = _BANDWIDTH.fullmatch(text)
+    found = re.fullmatch(_BANDWIDTH, text, re.IGNORECASE)
     value = _value(found, 2) if found is not None else None
     if value is not None and found is not None and found[3]:
         value *= (1.024 ** "kmgt".index(found[2].lower()) * 1.024) if found[2] else 1
@@ -55,7 +56,7 @@ def read_flops(what: str, text: str) -> float:
     Raises:
         UsageError: it is none; the text names ``what``, the option.
     """
-    found = _FLOPS.fullmatch(text)
+    found = re.fullmatch(_FLOPS, text, re.IGNORECASE)
     value = _value(found, 2) if found is not None else None
     if value is None or value < 1e6:
         raise UsageError(f"{_typed(what, text)}: FLOP/s, such as 312e12, 312T or 312TFLOPS")

@@ -6,7 +6,6 @@ renamed: open descriptors go with it.
 
 from __future__ import annotations
 
-import gzip
 import os
 from pathlib import Path
 from typing import Final
@@ -116,6 +115,8 @@ def compress(path: Path) -> Path:
         FileExistsError: there is a file of that name.
         OSError: it cannot be written; the file stays as it was.
     """
+    import gzip
+
     target = path.with_name(path.name + ZIPPED)
     if target.exists():
         raise FileExistsError(f"{target.name} exists")

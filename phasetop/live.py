@@ -11,16 +11,12 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from phasetop import places, priority, prompts, summary
+from phasetop import places, priority, prompts
 from phasetop.alternatives import Alternative, read_alternatives
 from phasetop.display import Display
 from phasetop.faults import EXIT_HUNG_UP, FormatError
 from phasetop.follow import Follower
-from phasetop.keeper import Keeper
-from phasetop.lifeline import Lifeline
-from phasetop.moments import Moment
 from phasetop.parts import last_part
-from phasetop.plan import Plan, Planned
 from phasetop.present import Present
 from phasetop.priority import step_back
 from phasetop.recorded_words import tell_of_recording
@@ -33,6 +29,9 @@ from phasetop.visible import harmless
 
 if TYPE_CHECKING:
     from phasetop.capabilities import Check
+    from phasetop.lifeline import Lifeline
+    from phasetop.moments import Moment
+    from phasetop.plan import Plan, Planned
     from phasetop.tui.player import Opening
     from phasetop.tui.running import Options
     from phasetop.tui.source import Source
@@ -215,6 +214,8 @@ def options_of(
 
 def run_view(lifeline: Lifeline, plan: Plan) -> int:
     """The live view of a run; returns the exit status. Closes the lifeline, and leaves reply and summary on the terminal."""
+    from phasetop.keeper import Keeper
+
     step_back(priority.STARTING)
     status = EXIT_HUNG_UP
     try:
@@ -263,6 +264,7 @@ def start_view(display: Display, planned: Planned) -> int:
 
 def leave_behind(lifeline: Lifeline) -> None:
     """Print the last reply and its summary, where the view was: they stay in the scrollback."""
+    from phasetop import summary
     from phasetop.headless import TextOut
 
     session, kept = lifeline.follower.session, lifeline.kept_as

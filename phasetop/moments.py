@@ -9,11 +9,12 @@ from msgspec import Struct
 
 FORMS: Final = "a time (12.5, 12.5s, 1:02), a token (#900), a share (50%), start or end"
 
-_CLOCK: Final = re.compile(r"(?:(\d{1,4}):)?(\d{1,6}):(\d{1,2}(?:\.\d*)?)")
-_UNITS: Final = re.compile(r"(?:(\d{1,6})\s*h)?\s*(?:(\d{1,6})\s*m(?:in)?)?\s*(?:(\d{1,9}(?:\.\d*)?|\.\d+)\s*s?)?")
-_MS: Final = re.compile(r"(\d{1,12}(?:\.\d*)?)\s*ms")
-_TOKEN: Final = re.compile(r"(?:#|tok(?:en)?)\s*(\d{1,9})")
-_SHARE: Final = re.compile(r"(\d{1,3}(?:\.\d*)?)\s*%")
+# Compiled when one is typed.
+_CLOCK: Final = r"(?:(\d{1,4}):)?(\d{1,6}):(\d{1,2}(?:\.\d*)?)"
+_UNITS: Final = r"(?:(\d{1,6})\s*h)?\s*(?:(\d{1,6})\s*m(?:in)?)?\s*(?:(\d{1,9}(?:\.\d*)?|\.\d+)\s*s?)?"
+_MS: Final = r"(\d{1,12}(?:\.\d*)?)\s*ms"
+_NUMBERED: Final = r"(?:#|tok(?:en)?)\s*(\d{1,9})"
+_SHARE: Final = r"(\d{1,3}(?:\.\d*)?)\s*%"
 
 
 class Moment(Struct, frozen=True):
@@ -36,16 +37,16 @@ def moment_of(text: str) -> Moment:
     said = text.strip().lower().replace(",", ".")
     if said in ("start", "end"):
         return START if said == "start" else END
-    if found := _TOKEN.fullmatch(said):
+    if found := re.fullmatch(_NUMBERED, said):
         return Moment("token", max(1, int(found[1])))
-    if (found := _SHARE.fullmatch(said)) and float(found[1]) <= 100:
+    if (found := re.fullmatch(_SHARE, said)) and float(found[1]) <= 100:
         return Moment("share", float(found[1]) / 100)
-    if found := _MS.fullmatch(said):
+    if found := re.fullmatch(_MS, said):
         return Moment("s", float(found[1]) / 1000)
-    if found := _CLOCK.fullmatch(said):
+    if found := re.fullmatch(_CLOCK, said):
         hours, minutes, seconds = found.groups()
         return Moment("s", int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds))
-    if said and (found := _UNITS.fullmatch(said)):
+    if said and (found := re.fullmatch(_UNITS, said)):
         hours, minutes, seconds = found.groups()
         return Moment("s", int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0))
     raise ValueError(f"{text.strip()[:40]!r} is no moment: {FORMS}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -161,6 +160,8 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(text: Any) -> Any:
     """A setting's value as typed: JSON where it is some, else text."""
+    import json
+
     try:
         return json.loads(text)
     except (TypeError, ValueError):
@@ -213,6 +214,8 @@ def _chat_file(name: str) -> tuple[list[dict[str, Any]], Any, dict[str, Any]]:
 
 
 def _json_file(name: str, option: str) -> Any:
+    import json
+
     try:
         value = json.loads(_text_file(name, option))
         deep = _is_deeper(value, _MAX_DEPTH)

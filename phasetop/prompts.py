@@ -5,11 +5,13 @@ Nothing is kept where PHASETOP_NO_HISTORY is set; a session that is redacted nev
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Final
 
+import msgspec
+
 from phasetop import places
+from phasetop.codec import valid_text
 
 NAME: Final = "prompts.jsonl"
 KEPT: Final = 500
@@ -35,7 +37,7 @@ def load() -> list[str]:
     found: list[str] = []
     for line in lines:
         try:
-            text = json.loads(line)
+            text = msgspec.json.decode(line)
         except ValueError:
             continue
         if isinstance(text, str) and text.strip():
@@ -65,4 +67,4 @@ def add(text: str) -> None:
 def _append(path: os.PathLike[str], texts: list[str]) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(fd, "wb") as file:
-        file.write(b"".join(json.dumps(text).encode() + b"\n" for text in texts))
+        file.write(b"".join(msgspec.json.encode(valid_text(text)) + b"\n" for text in texts))

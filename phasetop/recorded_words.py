@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from phasetop import places
-from phasetop.lifeline import Lifeline
 from phasetop.output import say
+
+if TYPE_CHECKING:
+    from phasetop.lifeline import Lifeline
 
 NAME: Final = "told-of-texts"
 """The file in the state folder by which it is known that it was said."""

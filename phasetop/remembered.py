@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Final
+
+import msgspec
 
 from phasetop import places
 
@@ -35,7 +36,7 @@ class Remembered:
 def _load() -> dict[str, Any]:
     try:
         with (places.state_folder() / NAME).open("rb") as file:
-            values = json.loads(file.read(_MOST_BYTES))
+            values = msgspec.json.decode(file.read(_MOST_BYTES))
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}
@@ -46,7 +47,7 @@ def _save(values: dict[str, Any]) -> None:
     try:
         folder = places.make_private(places.state_folder())
         fresh = folder / f"{NAME}.{os.getpid()}"
-        fresh.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(values, order="sorted"), indent=1) + b"\n")
         fresh.chmod(0o600)
         fresh.replace(folder / NAME)
     except OSError:

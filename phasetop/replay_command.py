@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from phasetop import places
 from phasetop.display import Display, has_terminal
 from phasetop.faults import EXIT_FAILED, EXIT_OK, PhasetopError, UsageError
-from phasetop.moments import Moment
 from phasetop.output import print_json, print_utf8, say, tell
 from phasetop.parts import is_of
 from phasetop.session import Session
+
+if TYPE_CHECKING:
+    from phasetop.moments import Moment
 
 SIZE: Final = (120, 36)
 LARGEST: Final = 1000

@@ -7,6 +7,7 @@ context, so an escape sequence that is split over chunks is as harmless as a who
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
@@ -26,7 +27,9 @@ _LEFT_OUT: Final = (
 )
 
 
-def _marks() -> dict[int, str | None]:
+@cache
+def _marks(*, newlines: bool) -> dict[int, str | None]:
+    """What each character becomes; made when the first text needs it."""
     marks: dict[int, str | None] = dict.fromkeys(_LEFT_OUT)
     for code in range(0x20):
         marks[code] = chr(0x2400 + code)  # ␀ … ␛ … ␟
@@ -39,11 +42,9 @@ def _marks() -> dict[int, str | None]:
         marks[code] = REPLACEMENT
     for code in range(0xD800, 0xE000):  # lone surrogates
         marks[code] = REPLACEMENT
+    if newlines:
+        del marks[0x09], marks[0x0A]
     return marks
-
-
-_ONE_LINE: Final = _marks()
-_LINES: Final = {code: mark for code, mark in _ONE_LINE.items() if code not in (0x09, 0x0A)}
 
 
 def clean(text: str) -> str:
@@ -55,4 +56,4 @@ def harmless(text: str, *, newlines: bool = True) -> str:
     """``text`` as it may be written to a terminal; ``newlines``: newline and tab stay (carriage return never does)."""
     if text.isascii() and text.isprintable():
         return text
-    return text.translate(_LINES if newlines else _ONE_LINE)
+    return text.translate(_marks(newlines=newlines))

@@ -6,19 +6,20 @@ is asked before and given back after, however the process ends, is in `running`.
 
 from __future__ import annotations
 
+from phasetop.tui.lean import App, ComposeResult  # isort: skip - before anything of Textual's, and asyncio
+
 import asyncio
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
 from textual import events
 from textual.geometry import Offset
 
-from phasetop import editor
 from phasetop.faults import EXIT_FAILED, EXIT_HUNG_UP, EXIT_OK, EXIT_TERMINATED, PhasetopError
 from phasetop.tui import footer
 from phasetop.tui.board import Board
@@ -28,7 +29,6 @@ from phasetop.tui.driver import TerminalDriver
 from phasetop.tui.failure import Failure
 from phasetop.tui.keys import Key, keys_of
 from phasetop.tui.layout import Layout, Rect, layout, page_rect, zoomed
-from phasetop.tui.lean import App, ComposeResult
 from phasetop.tui.pacing import Pacer
 from phasetop.tui.running import Options, Terms, leave_by_force, run_app
 from phasetop.tui.source import Lifeline, Source
@@ -198,6 +198,8 @@ class ViewApp(App[None], inherit_bindings=False):
 
     def _edit(self, text: str) -> str:
         """Hand a text to the person's editor, which has the terminal meanwhile; nothing is drawn until it ends."""
+        from phasetop import editor
+
         command = editor.command_of(os.environ)
         with self.suspend():
             try:
@@ -301,9 +303,12 @@ class ViewApp(App[None], inherit_bindings=False):
             else:
                 self._paint_page(canvas, frame, plan)
             if frame.view.ask.focused and plan.ask is not None:  # where input methods show what is typed
-                self.cursor_position = Offset(plan.ask.x + 6 + frame.view.ask.caret, plan.ask.y)
+                self._put_cursor(plan.ask.x + 6 + frame.view.ask.caret, plan.ask.y)
         self.controls.changed = False
         self.put(canvas, rects)
+
+    def _put_cursor(self, x: int, y: int) -> None:
+        self.cursor_position = Offset(x, y)
 
     def put(self, canvas: Canvas, rects: list[Rect]) -> None:
         """Hand a canvas to the terminal, cut into tiles."""

@@ -7,17 +7,19 @@ in two seconds. `Course.way` and `Course.time` turn moments of the session into 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from phasetop.columns import LIVE
-from phasetop.moments import Moment
 from phasetop.phases import Band, borders
 from phasetop.session import Run, Session
 from phasetop.tally import tally, timings_at
 from phasetop.tui.lanes import SECOND_NS, axis_ns
 from phasetop.tui.waypoints import Waypoint, waypoints
+
+if TYPE_CHECKING:
+    from phasetop.moments import Moment
 
 PAUSE_NS: Final = 2 * SECOND_NS
 """A longer pause between requests takes so long in the course."""

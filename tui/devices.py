@@ -22,9 +22,10 @@ SLOW_NS: Final = 2 * STALE_NS
 """Temperature and memory are sampled seldom: older than this they are stale."""
 NAME: Final = 11
 """Columns of a name."""
-_BRANDS: Final = re.compile(r"\b(?:NVIDIA|GeForce|AMD|Radeon|Intel\(R\)|Arc\(TM\)|Graphics|Laptop GPU|Generation)\b\s*")
-_SIZES: Final = re.compile(r"[ -](?:SXM\d*|PCIe|NVL|HBM\d\w*|\d+GB)\b.*")
-_SLICE: Final = re.compile(r"\bMIG\s+(\d+g\.\d+gb)", re.IGNORECASE)
+# Compiled where there is a GPU.
+_BRANDS: Final = r"\b(?:NVIDIA|GeForce|AMD|Radeon|Intel\(R\)|Arc\(TM\)|Graphics|Laptop GPU|Generation)\b\s*"
+_SIZES: Final = r"[ -](?:SXM\d*|PCIe|NVL|HBM\d\w*|\d+GB)\b.*"
+_SLICE: Final = r"\bMIG\s+(\d+g\.\d+gb)"
 
 
 class DeviceRow(Struct, frozen=True):
@@ -70,9 +71,9 @@ def rows_of(session: Session, of: Worked | None, at: int, cursor: int) -> tuple[
 def short_name(name: str | None) -> str:
     """A card's name without its makers' and its memory's: ``RTX 4090``, ``H100``, ``1g.10gb``."""
     text = clean(name or "GPU")
-    if (part := _SLICE.search(text)) is not None:
+    if (part := re.search(_SLICE, text, re.IGNORECASE)) is not None:
         return part[1]
-    text = _SIZES.sub("", _BRANDS.sub("", text)).strip(" -")
+    text = re.sub(_SIZES, "", re.sub(_BRANDS, "", text)).strip(" -")
     return text or "GPU"
 
 

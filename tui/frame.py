@@ -7,12 +7,11 @@ session's own clock, so a Frame is a function of the cursor and not of when it w
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import isnan
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from phasetop import events as ev
@@ -63,10 +62,10 @@ _KEPT: Final = 512
 """Figures of so many moments are kept."""
 _NO_PAGE: Final = Page()
 T = TypeVar("T")
+D = TypeVar("D")
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True, eq=False):
     """One picture's worth of facts. Times are ns; ``failed`` says which part could not be made, and by what error."""
 
     cursor: int
@@ -101,7 +100,12 @@ class Frame:
     devices: tuple[devices.DeviceRow, ...] = ()
     cards: int = 1  # GPUs that work
     beside: tuple[tuple[int, Measures], ...] = ()  # turns that run on the same server meanwhile, where they are shown
-    reply: Reply | None = field(default=None, compare=False, repr=False)  # the text's rows, to find places in
+    reply: Reply | None = None  # the text's rows, to find places in; no part of what is seen
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same is seen."""
+        seen = (name for name in self.__struct_fields__ if name != "reply")
+        return isinstance(other, Frame) and all(getattr(self, name) == getattr(other, name) for name in seen)
 
     @property
     def running(self) -> bool:
@@ -167,7 +171,7 @@ class FrameMaker:
             state = "load"
         elif any(server.at(cursor) is not None for server in session.servers.values()):
             state = "ready"
-        return dataclasses.replace(
+        return replace(
             base,
             state=state,
             error=error,
@@ -201,7 +205,7 @@ class FrameMaker:
         looked = replace(view, token=token) if view.token is None else view
         page = self._part("text", lambda: self._page(run, measures, upto, layout, looked), Page())
         ending = self._part("text", lambda: _ending(session, run, cursor), None)
-        return dataclasses.replace(
+        return replace(
             base,
             state="load" if _waits_for(base.task, state_of(measures)) else state_of(measures),
             measures=measures,
@@ -226,7 +230,7 @@ class FrameMaker:
             reply=self._reply[1] if upto and self._reply is not None else None,
         )
 
-    def _part(self, name: str, make: Callable[[], T], instead: T) -> T:
+    def _part(self, name: str, make: Callable[[], T], instead: D) -> T | D:
         """One part; an error in it is kept for its pane and harms no other."""
         try:
             return make()

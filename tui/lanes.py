@@ -9,16 +9,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from math import floor, isnan, log10
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from phasetop.columns import Tokens
-from phasetop.metrics import Band, Phase
 from phasetop.pace import STALL, USUAL
 from phasetop.session import Samples
 from phasetop.tui.cells import BRAILLE, DOTS
 from phasetop.tui.theme import Accent
+
+if TYPE_CHECKING:
+    from phasetop.metrics import Band, Phase
 
 SECOND_NS: Final = 1_000_000_000
 ACCENT_OF: Final[dict[Phase, Accent]] = {

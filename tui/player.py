@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from phasetop.moments import Moment
-from phasetop.tui.course import Course
+if TYPE_CHECKING:
+    from phasetop.moments import Moment
+    from phasetop.tui.course import Course
 
 SPEEDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """What + and - go through."""

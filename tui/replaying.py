@@ -8,7 +8,6 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from phasetop.figures import seconds
-from phasetop.moments import moment_of
 from phasetop.session import Run
 from phasetop.tui.controls import Controls
 from phasetop.tui.course import Course
@@ -257,6 +256,8 @@ class ReplayControls(Controls):
 
     def do_go(self) -> None:
         """Go to what was typed."""
+        from phasetop.moments import moment_of
+
         assert self._typed is not None
         text, self._typed = self._typed.text, None
         if not text.strip():

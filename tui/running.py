@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from phasetop.faults import EXIT_HUNG_UP
 from phasetop.tui import terminal
-from phasetop.tui.player import Opening
 from phasetop.tui.remembering import Memory, remembered_theme
-from phasetop.tui.source import Lifeline
 from phasetop.tui.theme import Depth, Look, Theme
 
 if TYPE_CHECKING:
     from phasetop.tui.app import ViewApp
+    from phasetop.tui.player import Opening
+    from phasetop.tui.source import Lifeline
 
 LOCAL_HZ: Final = 10
 REMOTE_HZ: Final = 5

@@ -5,11 +5,12 @@ Both are structural: whatever has these members will do, a live session, a repla
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from phasetop.alternatives import Alternative
-from phasetop.session import Session
-from phasetop.standing import Standing
+if TYPE_CHECKING:
+    from phasetop.alternatives import Alternative
+    from phasetop.session import Session
+    from phasetop.standing import Standing
 
 
 class Source(Protocol):

@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Final
 
 from msgspec.structs import replace
-from textual.geometry import Offset
 
 from phasetop.session import Session
 from phasetop.tui import startpage, terminal
@@ -16,7 +15,6 @@ from phasetop.tui.app import IDLE_S, ViewApp
 from phasetop.tui.cells import Canvas
 from phasetop.tui.keys import Key, keys_of
 from phasetop.tui.layout import Rect
-from phasetop.tui.player import Opening
 from phasetop.tui.running import Options, Terms, run_app
 from phasetop.tui.start import Begun, StartControls, Starter
 from phasetop.tui.theme import Look
@@ -80,6 +78,8 @@ class StartApp(ViewApp):
 
     def _begun(self, begun: Begun) -> None:
         """Go on with the view; its ask line knows the prompts that were typed here."""
+        from phasetop.tui.player import Opening
+
         typed = self.start.line if self.start is not None else None
         self.start = None
         live = begun.source.live
@@ -119,7 +119,7 @@ class StartApp(ViewApp):
             else:
                 startpage.paint(canvas.area(0, 0, width, height), picture, self.start.screen, self._terminal())
             if picture.ask.focused:
-                self.cursor_position = Offset(6 + picture.ask.caret, max(0, height - (2 if height < 14 else 3)))
+                self._put_cursor(6 + picture.ask.caret, max(0, height - (2 if height < 14 else 3)))
         self.start.changed = False
         self.put(canvas, rects)
 

@@ -6,10 +6,10 @@ grey. Text has a contrast of at least 5 to 1 on the ground (the tests compute it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
+from msgspec import Struct, field
 from rich.color import Color
 from rich.style import Style
 
@@ -117,8 +117,7 @@ def ink(fg: Role, bg: Role | None = None, style: str = "") -> Ink:
 PLAIN: Final = ink("ink")
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True, eq=False):
     """How roles look on this terminal.
 
     Args:
@@ -133,7 +132,7 @@ class Look:
     depth: Depth = "truecolor"
     painted: bool = False
     ascii: bool = False
-    _styles: dict[Ink, Style | None] = field(default_factory=dict, repr=False, compare=False)
+    _styles: dict[Ink, Style | None] = field(default_factory=dict)
 
     @property
     def coloured(self) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 
-from phasetop.alternatives import Alternative
 from phasetop.knobs import Name, Values
-from phasetop.standing import Standing
-from phasetop.tui.layout import Pane
-from phasetop.tui.page import Colour
-from phasetop.tui.scrub import Scrub
-from phasetop.tui.terminal import Facts
+
+if TYPE_CHECKING:
+    from phasetop.alternatives import Alternative
+    from phasetop.standing import Standing
+    from phasetop.tui.layout import Pane
+    from phasetop.tui.page import Colour
+    from phasetop.tui.scrub import Scrub
+    from phasetop.tui.terminal import Facts
 
 Page = Literal["help", "log", "error", "turns", "info", "charts", "doctor", "roofline"]
 """The pages that can lie over the view."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from phasetop import events as ev
 from phasetop.counts import CacheUse, Kv
@@ -28,8 +26,8 @@ def frame_with(**keys: object) -> Frame:
     assert plan is not None
     frame = FrameMaker(SESSION).frame(4 * S, plan, View())
     assert frame.measures is not None
-    kv = structs.replace(frame.measures.kv, **keys)
-    return replace(frame, measures=structs.replace(frame.measures, kv=kv))
+    kv = replace(frame.measures.kv, **keys)
+    return replace(frame, measures=replace(frame.measures, kv=kv))
 
 
 def block(frame: Frame, width: int = 39, height: int = 8) -> tuple[list[str], Canvas]:
@@ -108,7 +106,7 @@ def test_while_the_model_loads_it_is_not_yet_and_a_long_reason_has_the_row_below
     why = "the server does not tell its context"
     unknown = frame_with(**dict.fromkeys(("tokens", "context", "used_bytes")))
     assert unknown.measures is not None
-    unknown = replace(unknown, measures=structs.replace(unknown.measures, unknown={"kv.context": why}))
+    unknown = replace(unknown, measures=replace(unknown.measures, unknown={"kv.context": why}))
     rows, _ = block(unknown)
     assert rows[0].rstrip() == "KV cache        — tokens"
     assert rows[1].rstrip() == why

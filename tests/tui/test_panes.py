@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from msgspec.structs import replace
 
@@ -208,5 +206,5 @@ def test_a_quantisation_that_the_name_tells_is_not_said_twice() -> None:
     assert plan is not None
     for name, begins in (("tiny", " tiny  Q4_1  embedded"), ("tiny.q4_1", " tiny.q4_1  embedded")):
         canvas = Canvas(120, 36, Look())
-        paint(canvas, dataclasses.replace(frame, facts=replace(frame.facts, model=name)), plan)
+        paint(canvas, replace(frame, facts=replace(frame.facts, model=name)), plan)
         assert canvas.text().startswith(begins)
