@@ -182,7 +182,9 @@ class ViewApp(App[None], inherit_bindings=False):
     def on_resize(self) -> None:
         """Draw at the new size at once, and everything again when it has settled."""
         self.controls.changed = True
-        self._draw()
+        shown = self._board.canvas
+        if self.size != (shown.width, shown.height):  # Textual tells a size twice
+            self._draw()
         self.set_timer(SETTLED_S, self._redraw)
 
     def on_app_resume(self) -> None:

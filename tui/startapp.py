@@ -66,8 +66,7 @@ class StartApp(ViewApp):
         )
 
     def on_ready(self) -> None:
-        """The first picture; what the view needs is loaded behind it."""
-        super().on_ready()
+        """The first picture stands (Textual calls the handler of `ViewApp`, too): load what the view needs behind it."""
         self.call_after_refresh(import_module, "phasetop.tui.painter")
 
     def keys_here(self) -> list[Key]:
@@ -112,7 +111,7 @@ class StartApp(ViewApp):
         canvas = Canvas(width, height, self._look)
         rects: list[Rect] = []
         if width >= 6 and height >= 2:
-            rects = [Rect(0, y, width, 1) for y in range(height)]
+            rects = [Rect(0, 0, width, height)]
             picture = self.start.picture(width)
             if self.start.help:
                 startpage.paint_help(canvas.area(0, 0, width, height))
@@ -146,7 +145,6 @@ class StartApp(ViewApp):
             self.start.paste(text)
 
     def on_resize(self) -> None:
-        """Draw at the new size."""
+        """Draw at the new size, which the handler of `ViewApp` does: Textual calls both."""
         if self.start is not None:
             self.start.changed = True
-        super().on_resize()

@@ -14,16 +14,18 @@ TILE: Final = 16
 def tiles(plan: Layout) -> list[Rect]:
     """The screen as tiles that cover it exactly: cut where panes end, and every 16 columns along the time axis.
 
+    Rows that are cut at the same columns share tiles: each is a widget, and half a millisecond of the first picture.
     Foreign text (names, replies, errors, what is typed) lies within one tile, so that no wide character is cut in two.
     """
-    made: list[Rect] = []
+    bands: list[tuple[list[int], int, int]] = []  # columns where it is cut, first row, end
     y = 0
     for bottom, cuts in _bands(plan):
         edges = sorted({0, plan.width, *(cut for cut in cuts if 0 < cut < plan.width)})
         if bottom > y:
-            made += [Rect(a, y, b - a, bottom - y) for a, b in pairwise(edges)]
-        y = max(y, bottom)
-    return made
+            top = bands.pop()[1] if bands and bands[-1][0] == edges else y
+            bands.append((edges, top, bottom))
+            y = bottom
+    return [Rect(a, top, b - a, bottom - top) for edges, top, bottom in bands for a, b in pairwise(edges)]
 
 
 def _bands(plan: Layout) -> list[tuple[int, list[int]]]:
