@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 _LOOK_S: Final = 1.0
 _FITS_NS: Final = 15_000_000_000
 """A writer says something every ten seconds: its newest line is no older than this where its clock is ours."""
+_COLLECTED: Final = (10_000, 20, 20)
+"""The collector's thresholds once a view stands: often, for what is new alone is little."""
 _ON_THE_WAY_NS: Final = 5_000_000
 """What is stamped needs a moment to be written and read. The present that is shown lies so far back: nothing that belongs
 before it is missing, so that a replay shows the same there."""
@@ -197,6 +200,12 @@ def options_of(
     """The view's options; ``typed``: there is an ask line, which earlier prompts come back to."""
     from phasetop.tui.running import Options
 
+    def stands() -> None:
+        gc.freeze()  # what was made to start stays, and no collection need look through it again
+        gc.set_threshold(*_COLLECTED)
+        if painted is not None:
+            painted()
+
     return Options(
         ask=ask,
         title=title,
@@ -207,7 +216,7 @@ def options_of(
         hz=display.fps,
         earlier=tuple(prompts.load()) if typed else (),
         memory=Remembered(),
-        painted=painted,
+        painted=stands,
         replay=replay,
     )
 
