@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +30,7 @@ def begun(state_home: Home, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Displ
     (state_home.config / "phasetop").mkdir(parents=True, exist_ok=True)
     file = state_home.config / "phasetop" / "config.toml"
     file.write_text('[run]\nmax-tokens = 7\ntheme = "light"\nsystem = "Be short."\nplain = true\n')
+    import_module("phasetop.run_command")  # loaded below, it would keep for good what is patched here
     monkeypatch.setattr(displaying, "has_terminal", lambda: True)
     monkeypatch.setattr(live, "start_view", start_view)
     return found
