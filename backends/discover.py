@@ -233,6 +233,6 @@ def _embedded(recorder: Recorder) -> ev.Event:
     if missing is not None:
         return ev.Finding(t=t, name="embedded", state="missing", text=missing)
     if small is None:
-        text = "the engine is there, its small model is not"
+        text = "its small model is not here yet"
         return ev.Finding(t=t, name="embedded", state="limited", text=text, todo="phasetop models get smollm2")
     return ev.Finding(t=t, name="embedded", state="ok", text=display_name(small.name))

@@ -228,7 +228,7 @@ def _ending(frame: Frame) -> str:
 def to_measure(frame: Frame) -> str:
     """How the limit would be known, where a command makes it so; the rail, where there is one, says it, too."""
     why = frame.measures.unknown.get(BANDWIDTH, "") if frame.measures is not None else ""
-    return f"To know what limits it: {MEASURE}." if MEASURE in why else ""
+    return f"What held it back, {MEASURE} tells." if MEASURE in why else ""
 
 
 def _what_to_do(frame: Frame) -> str:

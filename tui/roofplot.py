@@ -168,7 +168,7 @@ def paint(area: Area, roof: Roof, *, title: str = "roofline") -> None:
 
 def _paint_missing(area: Area, roof: Roof) -> int:
     """Why there is no roof, in a sentence, and a row a way to have one; returns how many rows that took."""
-    rows = wrap(f"No roof: {roof.why}.", max(10, area.width), break_on_hyphens=False)[:3]
+    rows = wrap(f"{'No slope' if roof.flops else 'No roof'}: {roof.why}.", max(10, area.width), break_on_hyphens=False)[:3]
     for y, line in enumerate(rows, 1):
         area.put(0, y, line, "soft")
     y = len(rows)

@@ -62,14 +62,15 @@ def first_fitting(texts: Iterable[str], width: int) -> str:
 def in_two(text: str, width: int) -> tuple[str, str]:
     """A text on two rows, broken at a blank; the second is cut where it is too long.
 
-    Where next to nothing would stand on the second row, the first ends with a clause.
+    The first ends with a clause where one ends near its end, or where next to nothing would stand on the second.
     """
     if text_width(text) <= width:
         return text, ""
     ends = [blank.start() for blank in _BREAK.finditer(text) if text_width(text[: blank.start()]) <= width]
     at = ends[-1] if ends and ends[-1] > width // 2 else width
-    if text_width(text[at:]) < width // 4:
-        at = max((end for end in ends if _ends_clause(text, end) and end > width // 2), default=at)
+    near = width // 2 if text_width(text[at:]) < width // 4 else width - width // 4
+    clauses = [end for end in ends if end > near and _ends_clause(text, end)]
+    at = max((end for end in clauses if text_width(text[end:].lstrip()) <= width), default=at)
     return text[:at].rstrip(), fit(text[at:].lstrip(), width)
 
 

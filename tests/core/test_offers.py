@@ -81,7 +81,7 @@ def test_looked_at_again_a_model_is_offered_once() -> None:
 
 
 def test_where_the_model_is_missing_it_can_be_fetched_and_its_progress_is_told() -> None:
-    session = found(ev.Finding(t=1, name="embedded", state="limited", text="the engine is there, its small model is not"))
+    session = found(ev.Finding(t=1, name="embedded", state="limited", text="its small model is not here yet"))
     assert [(one.kind, one.does) for one in offers(session, [], [], NOW)] == [("fetch", "fetches")]
     (row,) = looked_at(session)
     assert (row.found, row.key, row.does) == (True, "g", "fetches it")

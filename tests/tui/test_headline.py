@@ -12,6 +12,7 @@ from phasetop.tui.headline import paint, words_of
 from phasetop.tui.layout import layout
 from phasetop.tui.theme import Look
 from phasetop.tui.view import View
+from tests.tui.cards import on_a_cpu
 from tests.tui.fabricate import MS, S, Turn, ask, opening, sample, scripted, session_of
 
 
@@ -99,3 +100,37 @@ def test_what_is_fetched_shows_how_far_it_is() -> None:
     assert progress.count("━") == round(0.75 * (progress.rindex("·") - progress.index("━") + 1))
     assert progress.endswith("75 %")
     assert FrameMaker(session).frame(7 * S, plan, View()).state == "ready"
+
+
+def test_at_the_end_80_columns_hold_the_summary_and_what_would_tell_the_limit() -> None:
+    """Nothing there is cut: fewer words stand where the many do not fit."""
+    session = session_of(on_a_cpu(Turn(tokens=60, gap_ms=300, finish="length", stall_at=30, stall_ms=2500), peak=None))
+    for width, height, limit in (
+        (80, 24, "first token 0.42 s, decode "),
+        (120, 36, "0.42 s to the first token, 60 tokens in "),
+    ):
+        plan = layout(width, height)
+        assert plan is not None
+        canvas = Canvas(width, height, Look())
+        frame = FrameMaker(session).frame(session.last_t + 2 * S, plan, View(steers=True))
+        paint(canvas.area(0, plan.headline.y, width, plan.headline.height), frame, plan)
+        rows = canvas.text().split("\n")[plan.headline.y : plan.headline.bottom]
+        assert "…" not in "".join(rows)
+        assert f"   {limit}" in rows[0]
+        assert rows[0].endswith(", 1 stall")
+        said = " ".join(row[27:] for row in rows[1:])
+        assert said.startswith("It ended at the limit of tokens.")
+        assert ("phasetop doctor --measure-bandwidth tells" in said) == (width == 80)  # elsewhere the rail says it
+
+
+def test_a_long_error_leaves_a_row_for_what_to_do() -> None:
+    script = opening()
+    ask(script, 0, Turn(error="the context is full: 4,096 tokens were asked for, and 2,048 fit"))
+    session = session_of(script.sorted())
+    plan = layout(80, 24)
+    assert plan is not None
+    canvas = Canvas(80, 24, Look())
+    paint(canvas.area(0, 1, 80, 3), FrameMaker(session).frame(session.last_t, plan, View(steers=True)), plan)
+    rows = [row.strip() for row in canvas.text().split("\n")[1:4]]
+    assert rows[0].endswith("the context is full: 4,096 tokens were asked for,")
+    assert rows[1:] == ["and 2,048 fit (HTTP 500)", "a asks again."]

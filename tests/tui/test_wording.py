@@ -70,6 +70,12 @@ def test_figures_that_stand_in_the_limit_are_not_said_again() -> None:
     assert unsaid("the CPU's heat", "Heat held the CPU back: its clocks fall.") == "Heat held the CPU back: its clocks fall."
 
 
+def test_a_row_that_is_nearly_full_ends_with_its_clause() -> None:
+    text = "1.99 of 2 cores busy, 1.4 by other programs; the server holds 240 MiB."
+    assert in_two(text, 52) == ("1.99 of 2 cores busy, 1.4 by other programs;", "the server holds 240 MiB.")
+    assert in_two("a clause; and then a long one without any end", 30)[0] == "a clause; and then a long one"
+
+
 @given(st.text(alphabet="ab .,;:()%…", max_size=80), st.integers(1, 60))
 def test_nothing_is_ever_wider_than_its_room(text: str, width: int) -> None:
     assert text_width(shorten(text, width)) <= width
