@@ -187,7 +187,8 @@ def _bands(phases: Phases, measures: Measures, axis: Axis) -> tuple[Cells, ...]:
     runs_here = bool(whole) and whole[-1] is phases.bands[-1]
     cells = place_bands(clipped, axis, phases.running if runs_here else None)
     made = [replace(cell, took_ns=band.t1 - band.t0) for cell, band in zip(cells, whole, strict=False)]
-    if made and runs_here and measures.phases.bands:  # the length inside the band is a number, and moves at their beat
+    full = len(made) < len(whole)  # the axis is, and the last bands have no cell
+    if made and not full and runs_here and measures.phases.bands:  # a length is a number, and moves at the numbers' beat
         last = measures.phases.bands[-1]
         made[-1] = replace(made[-1], took_ns=last.t1 - last.t0)
     return tuple(made)

@@ -84,3 +84,24 @@ def test_the_cursor_stands_where_its_token_came() -> None:
 def test_what_came_before_a_window_is_not_drawn_at_its_edge() -> None:
     shown = trace(START + 23 * S, sweep=True)
     assert [text[0] for text, _ in shown.gaps[:2]] == [" ", " "]  # the stall and slow tokens of before would stand there
+
+
+def test_a_band_has_its_own_length_where_the_end_of_the_reply_has_no_cell_left() -> None:
+    """A reply that ends in the axis' last column: what comes after it (4 ms) is not the length of decode."""
+    script = ask(opening(), 0, Turn(tokens=2))
+    sent = next(event.t for event in script.events if isinstance(event, ev.Request))
+    late = [event for event in script.events if event.t > sent + 430 * MS]  # the last token, the server's times, the end
+    shift = sent + 4980 * MS - late[0].t
+    for event in late:
+        event.t += shift
+    session = session_of(script.sorted())
+    plan = layout(80, 24)
+    assert plan is not None
+    frame = FrameMaker(session).frame(session.last_t + 2 * S, plan, View())
+    assert frame.measures is not None
+    assert frame.trace is not None
+    decode = frame.measures.phases.ns("decode")
+    last = frame.trace.bands[-1]
+    assert last.phase == "decode"
+    assert last.x1 == frame.trace.axis.columns
+    assert last.took_ns == decode
