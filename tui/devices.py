@@ -158,7 +158,8 @@ def _paint_row(area: Area, y: int, row: DeviceRow, more: str) -> None:
     edge = area.width - (len(more) + 1 if more else 0)
     heat, power = row.reason or _degrees(row), "" if row.power_w is None or row.reason == "lost" else f"{row.power_w:.0f} W"
     if not heat and not power:
-        area.right(edge, y, fit(row.note, max(0, edge - end - 1)), "faint")
+        note = row.note or ("no sample" if row.used_bytes is None else "")
+        area.right(edge, y, fit(note, max(0, edge - end - 1)), "faint")
         return
     for blanks in (2, 1):
         if len(heat) + blanks + len(power) <= edge - end - 1:
