@@ -159,7 +159,7 @@ def paint(area: Area, roof: Roof, *, title: str = "roofline") -> None:
         return
     plot = area.area(0, top, area.width, area.height - top - 2)
     taken = _paint_roof(plot, roof, axes)
-    taken |= _label_slope(plot, roof, axes)
+    taken |= _label_slope(plot, roof, axes, taken)
     _paint_points(plot, roof, axes, scale, taken)
     _paint_x(area.area(0, area.height - 2, area.width, 2), axes)
     if any(point.mark == PREDICTED for point in roof.points):
@@ -213,8 +213,8 @@ def _paint_roof(plot: Area, roof: Roof, axes: _Axes) -> set[tuple[int, int]]:
     return set(cells)
 
 
-def _label_slope(plot: Area, roof: Roof, axes: _Axes) -> set[tuple[int, int]]:
-    """The bandwidth (or what was read), left of the slope that it is; returns the cells."""
+def _label_slope(plot: Area, roof: Roof, axes: _Axes, taken: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    """The bandwidth (or what was read), beside the slope that it is, where nothing stands; returns the cells."""
     slope = roof.bytes_per_s or (None if roof.flops else roof.read_bytes_per_s)
     if not slope:
         return set()
@@ -224,18 +224,26 @@ def _label_slope(plot: Area, roof: Roof, axes: _Axes) -> set[tuple[int, int]]:
         words = f"decode read {words}"
     elif roof.at_least:
         words = f"≥ {words}"
+    dots = {_cell(point, axes, plot) for point in roof.points if point.intensity > 0 and point.flops_per_s > 0}
     for y in range(1, plot.height):
         level = axes.y[1] - (axes.y[1] - axes.y[0]) * (4 * y + 2) / (4 * plot.height - 1)
         x = (level - log10(slope) - axes.x[0]) / (axes.x[1] - axes.x[0]) * plot.width
         if roof.flops and 10.0**level > roof.flops / 3:
             continue
         at = int(x) - 3 - len(words)
-        if at < 0 and not roof.bytes_per_s:
-            at = int(x) + 3  # nothing bends there
-        if 0 <= at <= plot.width - len(words) and x < plot.width:
+        if at < 0 and not roof.bytes_per_s:  # right of it nothing bends
+            at = max((column for column, row in taken if row == y), default=int(x)) + 3
+        cells = {(column, y) for column in range(at, at + len(words))}
+        if 0 <= at <= plot.width - len(words) and x < plot.width and not cells & (taken | dots):
             plot.put(at, y, words, "faint")
-            return {(column, y) for column in range(at, at + len(words))}
+            return cells
     return set()
+
+
+def _cell(point: Point, axes: _Axes, plot: Area) -> tuple[int, int]:
+    """The cell of a point, at the edge where it lies beyond."""
+    dx, dy = axes.at(point.intensity, point.flops_per_s, plot.width, plot.height)
+    return min(plot.width - 1, max(0, dx // 2)), min(plot.height - 1, max(0, dy // 4))
 
 
 def _paint_points(plot: Area, roof: Roof, axes: _Axes, scale: float, taken: set[tuple[int, int]]) -> None:
@@ -244,9 +252,7 @@ def _paint_points(plot: Area, roof: Roof, axes: _Axes, scale: float, taken: set[
     for point in roof.points:
         if point.intensity <= 0 or point.flops_per_s <= 0:
             continue
-        dx, dy = axes.at(point.intensity, point.flops_per_s, plot.width, plot.height)
-        x, y = min(plot.width - 1, max(0, dx // 2)), min(plot.height - 1, max(0, dy // 4))
-        placed.append((point, x, y))
+        placed.append((point, *_cell(point, axes, plot)))
     for point, x, y in sorted(placed, key=lambda each: each[0].mark == MEASURED):  # what was measured lies on top
         plot.put(x, y, point.mark, point.phase)
         taken.add((x, y))

@@ -226,6 +226,16 @@ def test_what_was_read_is_a_line_through_the_dot_of_decode() -> None:
     assert max(line[y + 1]) <= x <= min(line[y - 1]) + 1
 
 
+def test_what_was_read_is_named_where_nothing_stands() -> None:
+    """A slope so flat that the row of its name has several of its dots, and the dot of decode."""
+    points = (Point("decode", 2.8, 0.57e9), Point("prefill", 60.0, 0.9e9))
+    text = "\n".join(rows_of(Roof(None, None, points, why="not known", read_bytes_per_s=0.2e9), 46, 14))
+    assert text.count("●") == 2
+    assert "decode read 0.2 GB/s" in text
+    assert "decode 0.57" in text
+    assert "prefill 0.9" in text
+
+
 def test_the_reason_says_what_to_type_and_no_command_is_broken_over_rows() -> None:
     reason = "the CPU's bandwidth was not measured: `phasetop doctor --measure-bandwidth` does, or --peak-bandwidth sets it"
     why, ways = roofplot.missing(reason)
