@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -52,16 +51,7 @@ class CompletionStream(SseReplyParser):
 
     """
 
-    def __init__(
-        self,
-        r: int,
-        asked: Mapping[str, Any] | None = None,
-        *,
-        ctx: int | None = None,
-        expects_timings: bool = False,
-        expects_progress: bool = False,
-    ) -> None:
-        super().__init__(r, asked, ctx=ctx, expects_timings=expects_timings, expects_progress=expects_progress)
+    def _begin(self) -> None:
         self.rendered: str | None = None
         self.applied: dict[str, Any] | None = None
         self._last: tuple[_Chunk, bytes, int] | None = None  # the newest chunk that counts, its bytes, its stamp

@@ -8,7 +8,6 @@ is no token, even where the count moved with it: those tokens belong to the chan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -131,16 +130,7 @@ class ChatStream(SseReplyParser):
 
     """
 
-    def __init__(
-        self,
-        r: int,
-        asked: Mapping[str, Any] | None = None,
-        *,
-        ctx: int | None = None,
-        expects_timings: bool = False,
-        expects_progress: bool = False,
-    ) -> None:
-        super().__init__(r, asked, ctx=ctx, expects_timings=expects_timings, expects_progress=expects_progress)
+    def _begin(self) -> None:
         self.rendered: str | None = None
         self.applied: dict[str, Any] | None = None
         self._calls = ToolCalls()

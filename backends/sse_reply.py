@@ -1,6 +1,6 @@
 """What the parsers of SSE replies share: reading, ending, and what is done with bytes that are no events.
 
-A dialect brings two things: what one event's JSON means (`_chunk`), and the final figures (`_final`).
+A dialect brings what it keeps (`_begin`), what one event's JSON means (`_chunk`), and the final figures (`_final`).
 """
 
 from __future__ import annotations
@@ -54,6 +54,11 @@ class SseReplyParser:
         self._has_timings = False
         self._expects_timings = expects_timings
         self._expects_progress = expects_progress
+        self._begin()
+
+    def _begin(self) -> None:
+        """What a dialect keeps of a reply."""
+        raise NotImplementedError
 
     @property
     def pings(self) -> int:
