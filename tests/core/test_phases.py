@@ -127,7 +127,7 @@ def test_it_is_clamped(phases_of: Any) -> None:
     assert phases.ns("queue") == 0
 
 
-@pytest.mark.parametrize("ms", [-3.0, 1e300])
+@pytest.mark.parametrize("ms", [-3.0, 1e20])
 def test_a_time_that_cannot_be_splits_nothing(phases_of: Any, ms: float) -> None:
     assert bands(phases_of(*FAR, at("timings", 310, prompt_ms=ms), DONE)) == {"waiting": 200, "decode": 10, "finish": 1}
 

@@ -102,7 +102,7 @@ def test_what_is_fetched_shows_how_far_it_is() -> None:
     assert FrameMaker(session).frame(7 * S, plan, View()).state == "ready"
 
 
-def test_at_the_end_80_columns_hold_the_summary_and_what_would_tell_the_limit() -> None:
+def test_at_the_end_80_columns_hold_the_summary_and_how_it_ended() -> None:
     """Nothing there is cut: fewer words stand where the many do not fit."""
     session = session_of(on_a_cpu(Turn(tokens=60, gap_ms=300, finish="length", stall_at=30, stall_ms=2500), peak=None))
     for width, height, limit in (
@@ -120,14 +120,13 @@ def test_at_the_end_80_columns_hold_the_summary_and_what_would_tell_the_limit() 
         assert rows[0].endswith(", 1 stall")
         said = " ".join(row[27:] for row in rows[1:])
         assert said.startswith("It ended at the limit of tokens.")
-        assert ("phasetop doctor --measure-bandwidth tells" in said) == (width == 80)  # elsewhere the rail says it
 
 
 def test_a_long_error_leaves_a_row_for_what_to_do() -> None:
     script = opening()
     ask(script, 0, Turn(error="the context is full: 4,096 tokens were asked for, and 2,048 fit"))
     session = session_of(script.sorted())
-    plan = layout(80, 24)
+    plan = layout(80, 48)
     assert plan is not None
     canvas = Canvas(80, 24, Look())
     paint(canvas.area(0, 1, 80, 3), FrameMaker(session).frame(session.last_t, plan, View(steers=True)), plan)
