@@ -44,8 +44,8 @@ def write(exported: Exported) -> Iterator[str]:
     yield f'<meta name="viewport" content="width=device-width"><style>{_STYLE}\n{steps}</style>\n<h1>{title}</h1>\n'
     runs = exported.runs
     if runs:
-        rows = setup_of(exported.session, runs[-1])
-        settings = settings_of(exported.session, runs[-1])
+        rows = setup_of(exported.session, runs)
+        settings = settings_of(exported.session, runs)
         rows += [("settings", ", ".join(f"{name} {value}" for name, value in settings))] if settings else []
         yield "<dl>" + "".join(f"<dt>{_text(name)}<dd>{_text(value)}" for name, value in rows) + "</dl>\n"
     for run in runs:

@@ -25,9 +25,9 @@ def write(exported: Exported) -> Iterator[str]:
     if not runs:
         yield "No request is in it.\n"
         return
-    for name, value in setup_of(exported.session, runs[-1]):
+    for name, value in setup_of(exported.session, runs):
         yield f"- {name}: {_plain(value)}\n"
-    settings = settings_of(exported.session, runs[-1])
+    settings = settings_of(exported.session, runs)
     if settings:
         yield f"- settings: {', '.join(f'{name} {_plain(str(value))}' for name, value in settings)}\n"
     yield "\n" + _row(COLUMNS) + "|" + " ---: |" * (len(COLUMNS) - 1) + " :--- |\n"

@@ -14,11 +14,14 @@ from typing import Any
 import click
 import pytest
 
+from phasetop import events as ev
 from phasetop import places
 from phasetop.cli import main
 from phasetop.cli.export import export
 from phasetop.export import FORMATS, Exported, writer_of
+from phasetop.export.facts import VARIES, settings_of, setup_of
 from phasetop.recording import load
+from phasetop.session import Session
 
 MS = 1_000_000
 HOSTILE = "=1+1 <script>alert(1)</script> | \x1b[31m `x`"
@@ -218,3 +221,20 @@ def test_help_names_every_format() -> None:
     told = option.get_help_record(click.Context(export))
     assert told is not None
     assert [name for name in FORMATS if f"{name}," not in told[1]] == []
+
+
+def test_the_facts_are_of_all_requests() -> None:
+    """When it began is when the first one was asked; a setting that differs between them is none of the recording's."""
+    session = Session()
+    anchor = ev.Anchor(mono=1, wall=1_796_000_000_000_000_000)
+    session.apply(ev.Hello(t=0, format=1, session="s", anchor=anchor, by="phasetop", host=ev.Host(name="box")))
+    for r, seed in enumerate((7, 8)):
+        asked = {"seed": seed, "temperature": 0.5}
+        session.apply(ev.Request(t=60_000_000_000 * r, r=r, api="chat", asked=asked))
+        session.apply(ev.State(t=60_000_000_000 * r, r=r, s="sent"))
+    runs = list(session.runs.values())
+    assert dict(settings_of(session, runs)) == {"seed": VARIES, "temperature": 0.5}
+    assert dict(settings_of(session, runs[1:])) == {"seed": 8, "temperature": 0.5}
+    first, second = (dict(setup_of(session, some))["started"] for some in (runs[:1], runs[1:]))
+    assert first != second
+    assert dict(setup_of(session, runs))["started"] == first
