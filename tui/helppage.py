@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from phasetop.tui.cells import Area, Part, fit
+from phasetop.tui.cells import Area, fit
 from phasetop.tui.explain import under
 from phasetop.tui.footer import situation
 from phasetop.tui.frame import Frame
 from phasetop.tui.intro import INTRO
 from phasetop.tui.keys import TABLE, Key, When
 from phasetop.tui.textpane import gap_scale
+from phasetop.tui.theme import Role
+from phasetop.tui.wording import first_fitting
 from phasetop.visible import harmless
 
-Line = tuple[Part, ...]
+Line = tuple[tuple[str, Role], ...]
 
 COLUMN: Final = 38
 """A column of keys is at least so wide; there are three at most."""
@@ -41,17 +43,19 @@ def shown_keys(frame: Frame, room: int) -> list[Key]:
     return every if len(every) <= room else [key for key in every if key.when in now or key.when == "steering"]
 
 
-def paint(area: Area, frame: Frame, top: int = 0) -> None:
-    """Draw it; where even that is too much, from the row ``top`` of keys on."""
+def paint(area: Area, frame: Frame, top: int = 0) -> tuple[int, bool]:
+    """Draw it; where even that is too much, from the row ``top`` of keys on; returns that, and whether it is too much."""
     columns = max(1, min(3, area.width // COLUMN))
     below = 4  # a blank, colours, gaps, where figures are from
     rows = max(1, area.height - 1 - below)
     keys = shown_keys(frame, rows * columns)
     per = -(-len(keys) // columns)
-    if per > rows:
+    scrolls = per > rows
+    top = min(top, max(0, len(keys) - rows)) if scrolls else 0
+    if scrolls:
         more = max(0, len(keys) - top - rows * columns)
         area.right(area.width - 1, 0, f"{more} more below" if more else "", "faint")
-        keys = keys[min(top, max(0, len(keys) - rows)) :][: rows * columns]
+        keys = keys[top:][: rows * columns]
         per = rows
     area.put(1, 0, "keys", "soft")
     width = area.width // columns
@@ -65,11 +69,13 @@ def paint(area: Area, frame: Frame, top: int = 0) -> None:
     lines = figure_lines(frame)
     if area.height - y >= len(lines) + 1:
         for line in lines:
-            y += 1
-            area.line(1, y, *line)
+            y, x = y + 1, 1
+            for text, role in line:
+                x = area.put(x, y, fit(text, max(0, area.width - 1 - x)), role)
     elif y < area.height:
         words = "tab chooses a pane, i tells how its figures are made, and from what"
         area.line(1, y, ("figures  ", "soft"), (fit(words, max(0, area.width - 11)), "faint"))
+    return top, scrolls
 
 
 def _paint_colours(area: Area, y: int, frame: Frame) -> int:
@@ -88,7 +94,8 @@ def _paint_colours(area: Area, y: int, frame: Frame) -> int:
         y += 1
     area.put(1, y, "gap ms", "soft")
     x = gap_scale(area, 10, y, frame)
-    area.put(x + 2, y, fit("steps of this turn's median", max(0, area.width - x - 3)), "faint")
+    note = first_fitting(("steps of this turn's median", "by this turn's median", ""), max(0, area.width - x - 3))
+    area.put(x + 2, y, note, "faint")
     return y + 1
 
 

@@ -12,6 +12,7 @@ from phasetop.tui import devices, kvgauge, onetoken
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.frame import Frame
 from phasetop.tui.layout import rail_rows
+from phasetop.tui.textpane import limit_word
 from phasetop.tui.theme import GAP_ROLES
 from phasetop.visible import clean
 
@@ -203,8 +204,7 @@ def paint_time_by_gap(area: Area, frame: Frame) -> None:
     area.right(30, 0, "time", "faint")
     total = sum(ns for _, ns in frame.tally) or 1
     for step, (n, ns) in enumerate(frame.tally, 1):
-        limit = GAP_LIMITS[min(step, len(GAP_LIMITS)) - 1] * gaps.p50 / 1e6
-        word = f"{limit:.2g}" if limit < 100 else f"{limit:,.0f}"
+        word = limit_word(step, gaps.p50)
         name = f"> {word} stall" if step > len(GAP_LIMITS) else ("< " if step == 1 else "to ") + word
         area.put(0, step, name + (" usual" if step == USUAL else ""), GAP_ROLES[step])
         area.right(22, step, count(n))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from phasetop.figures import count
 from phasetop.pace import GAP_LIMITS, USUAL
 from phasetop.tui.cells import Area, Part
@@ -11,6 +13,9 @@ from phasetop.tui.lanes import ACCENT_OF
 from phasetop.tui.layout import MARGIN, Layout
 from phasetop.tui.page import Page
 from phasetop.tui.theme import GAP_ROLES, Role
+
+STALL: Final = " stall "
+STEPS: Final = range(1, len(GAP_LIMITS) + 1)
 
 
 def paint(area: Area, frame: Frame, layout: Layout) -> None:
@@ -104,16 +109,24 @@ def _gap_legend(area: Area, frame: Frame) -> int:
     return gap_scale(area, area.put(_head(area, frame), 0, f"{what}  ", "faint"), 0, frame)
 
 
+def limit_word(step: int, median_ns: float) -> str:
+    """Where a step of latency ends, in ms: two digits, whole ones from 100 ms on. Of a stall: where the step before ends."""
+    ms = GAP_LIMITS[min(step, len(GAP_LIMITS)) - 1] * median_ns / 1e6
+    return f"{ms:.2g}" if ms < 99.5 else f"{ms:,.0f}"
+
+
 def gap_scale(area: Area, x: int, y: int, frame: Frame) -> int:
-    """The steps of latency with this turn's values; returns the column after it."""
+    """The steps of latency with this turn's values, each the step's upper end; returns the column after it."""
     gaps = frame.measures.latency.gaps if frame.measures else None
     if gaps is None or gaps.p50 is None:
         return area.put(x, y, "—  too few tokens yet", "faint")
-    for step, limit in enumerate(GAP_LIMITS, 1):
-        value = limit * gaps.p50 / 1e6
-        word = f"{value:.2g}" if value < 100 else f"{value:,.0f}"
-        x = area.put(x, y, ("<" if step == 1 else "") + word + (" usual" if step == USUAL else ""), GAP_ROLES[step]) + 2
-    return area.put(x, y, " stall ", "ground", "gap7")
+    words = [(f"<{limit_word(step, gaps.p50)}" + (" usual" if step == USUAL else ""), GAP_ROLES[step]) for step in STEPS]
+    for shown, between in ((words, 2), (words, 1), ([words[USUAL - 1]], 1)):
+        if x + sum(len(word) + between for word, _ in shown) + len(STALL) <= area.width:
+            for word, role in shown:
+                x = area.put(x, y, word, role) + between
+            return area.put(x, y, STALL, "ground", "gap7")
+    return x  # half a number would read as another
 
 
 def _intro(area: Area, frame: Frame, layout: Layout) -> None:

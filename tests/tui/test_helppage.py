@@ -58,3 +58,11 @@ def test_where_even_that_is_too_much_it_scrolls() -> None:
     assert "more below" in first[2]
     assert "pause the view" in first[3]
     assert "pause the view" not in "\n".join(later)
+
+
+@pytest.mark.parametrize("width", [80, 100, 110, 120])
+def test_where_figures_are_from_is_cut_with_a_mark(width: int) -> None:
+    rows = help_of((width, 60), View(steers=True))
+    assert any(row.startswith(" KV bytes") for row in rows)
+    for row in rows:
+        assert len(row) < width or row.endswith("…"), row
