@@ -43,6 +43,7 @@ WHEN: Final = {
     "asked": "something was asked",
     "open": "something is open",
     "charts": "on the charts",
+    "scrolls": "there is more than fits",
     "narrow": "there is no room for both",
     "wide": "there is room for both",
     "offered": "something can be run",

@@ -331,7 +331,8 @@ class ViewApp(App[None], inherit_bindings=False):
         self.failures.update(
             pages.paint(kind, body, frame, self._source.session, self.failures, top, self.controls.settle_page)
         )
-        footer.paint_keys(canvas.area(0, plan.height - 1, plan.width, 1), frame, self.controls.screen)
+        row = canvas.area(0, plan.height - 1, plan.width, 1)
+        footer.paint_keys(row, frame, self.controls.screen, scrolls=self.controls.page_scrolls)
 
     def post_display_hook(self) -> None:
         """A frame went out: ask the terminal to say when it has shown it."""

@@ -37,6 +37,7 @@ class Choices:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.page: tuple[pages.Kind, int] | None = None
+        self.page_scrolls = False  # there is more of it than fits
         self.shown: Frame | None = None  # the newest frame
         self.changed = True
         self.frozen_at: int | None = None  # where the cursor stands; None: at the present

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.keys import Screen, When, row_of
@@ -52,6 +52,7 @@ def situation(frame: Frame) -> frozenset[When]:
     return frozenset(cases)
 
 
+_SCROLLS: Final[frozenset[When]] = frozenset(("scrolls",))
 _MARKS: dict[str, tuple[str, Role]] = {
     "stall": ("▲", "stall"),
     "warn": ("▲", "ink"),
@@ -140,11 +141,17 @@ def paint_line(area: Area, frame: Frame) -> None:
         paint_ask(area, frame)
 
 
-def paint_keys(area: Area, frame: Frame, screen: Screen, *, message_here: bool = False) -> None:
-    """The keys that matter here; with ``message_here`` the view's message stands instead while there is one."""
+def paint_keys(area: Area, frame: Frame, screen: Screen, *, message_here: bool = False, scrolls: bool = False) -> None:
+    """The keys that matter here; with ``message_here`` the view's message stands instead while there is one.
+
+    ``scrolls``: of the page that lies over the view there is more than fits.
+    """
     if message_here and frame.view.message is not None:
         area.put(1, 0, fit(harmless(frame.view.message, newlines=False), area.width - 2), "ink")
         return
     x = 1
-    for key in row_of(screen, situation(frame), area.width - 2):
+    cases = situation(frame)
+    if scrolls:
+        cases |= _SCROLLS
+    for key in row_of(screen, cases, area.width - 2):
         x = area.line(x, 0, (key.label, "ink"), (" " + key.word, "faint")) + 3

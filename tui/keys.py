@@ -26,6 +26,7 @@ When = Literal[
     "asked",
     "open",
     "charts",
+    "scrolls",
     "narrow",
     "wide",
     "offered",
@@ -157,6 +158,7 @@ PAGE: Final = (
     Key(("tab",), "tab", "next chart", "page_next", "", "charts", 20),
     Key(("shift+tab",), "", "", "page_previous", "", "charts"),
     Key(("left_square_bracket", "right_square_bracket"), "[ ]", "turn", "turn", "", "turns", 22),
+    Key((), "↑ ↓", "scroll", "page_on", "", "scrolls", 12),  # a word for the keys row; the keys are those below
     Key(("down", "pagedown", "j"), "↓", "", "page_on", "", "always"),
     Key(("up", "pageup", "k"), "↑", "", "page_back", "", "always"),
     Key(("ctrl+c",), "ctrl-c", "", "interrupt", "", "always"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from phasetop.figures import clock
+from phasetop.metrics import measure
 from phasetop.session import Session
 from phasetop.tui import explain, helppage, turns
 from phasetop.tui.cells import Area, Part, fit
@@ -27,22 +28,23 @@ def paint(
     session: Session,
     failed: Mapping[str, Failure],
     top: int,
-    settle: Callable[[int], None] = lambda _: None,
+    settle: Callable[[int, bool], None] = lambda _top, _scrolls: None,
 ) -> dict[str, Failure]:
     """Draw a page from its line ``top`` on; returns what failed in it.
 
-    ``settle`` is told the line that a list really begins with: one that was scrolled past its end stands at it.
+    ``settle`` is told the line that a list really begins with (one that was scrolled past its end stands at it), and
+    whether there is more of it than fits.
     """
 
     def listed(title: str, lines: list[Line]) -> None:
-        settle(paint_lines(area, title, lines, top))
+        settle(paint_lines(area, title, lines, top), len(lines) > area.height - 1)
 
     try:
         match kind:
             case "help":
-                helppage.paint(area, frame, top)
+                settle(*helppage.paint(area, frame, top))
             case "log":
-                listed("notices", log_lines(session, frame))
+                listed("notices   times since the first request", log_lines(session, frame))
             case "error":
                 listed("what failed", error_lines(failed))
             case "turns":
@@ -75,15 +77,27 @@ def paint(
 
 
 def log_lines(session: Session, frame: Frame) -> list[Line]:
-    """The notices up to the cursor, the stalls of every turn among them, oldest first."""
+    """The notices up to the cursor, every turn's stalls and what is odd in the figures of the one shown, oldest first."""
     told = [(notice.t, notice.level, " ".join(notice.text.split())) for notice in session.notices.until(frame.cursor)]
     told += _stalls(session, frame.cursor)
+    flags = frame.measures.flags if frame.measures else ()
+    told += [(flag.t, "turn", flag.text) for flag in flags if flag.code != "stall"]  # each of those has its row
+    zero = _first_sent(session, frame)
     lines: list[Line] = []
     for t, level, text in sorted(told, key=lambda each: each[0]):
-        lines.append(((f"{clock(t):>8}  ", "faint"), (f"{level:<6}", "soft"), harmless(text, newlines=False)))
-    for flag in frame.measures.flags if frame.measures else ():
-        lines.append(((f"{'':>8}  ", "faint"), ("now   ", "soft"), flag.text))
+        at = clock(t - zero) if t >= zero else "before"
+        lines.append(((f"{at:>8}  ", "faint"), (f"{level:<6}", "soft"), harmless(text, newlines=False)))
     return lines or [(("nothing so far", "faint"),)]
+
+
+def _first_sent(session: Session, frame: Frame) -> int:
+    """When the first request was sent, ns since the anchor: where a replay's time begins, and the first turn's."""
+    first = next((run for run in session.runs.values() if run.info.at() is not None), None)
+    if first is None or frame.measures is None:
+        return 0
+    if first.r == frame.r:
+        return frame.measures.phases.start
+    return measure(session, first, frame.cursor).phases.start
 
 
 def _stalls(session: Session, cursor: int) -> list[tuple[int, str, str]]:

@@ -102,7 +102,7 @@ class Panes(Choices):
 
     def open(self, page: Page) -> None:
         """Lay a page over the view."""
-        self.page = (page, 0)
+        self.page, self.page_scrolls = (page, 0), False
         self._view = replace(self._view, page=page)
         self.changed = True
 
@@ -145,8 +145,9 @@ class Panes(Choices):
         self.page = None
         self._view = replace(self._view, page=None)
 
-    def settle_page(self, top: int) -> None:
-        """The line that the page really begins with."""
+    def settle_page(self, top: int, scrolls: bool) -> None:
+        """The line that the page really begins with, and whether there is more than fits."""
+        self.page_scrolls = scrolls
         if self.page is not None:
             self.page = (self.page[0], top)
 

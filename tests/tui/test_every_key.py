@@ -198,6 +198,21 @@ def test_a_search_is_typed_found_and_closed() -> None:
     run(scene())
 
 
+def test_a_page_says_how_it_scrolls_where_there_is_more_of_it() -> None:
+    async def scene() -> None:
+        stage = Stage(at=4 * S)
+        async with stage.app.run_test(size=(80, 24)):
+            await until_shown(stage, "DECODE")
+            await press(stage, "i")
+            await until_shown(stage, "more below")
+            assert stage.app.text.rstrip().endswith("esc back   ↑ ↓ scroll")
+            await press(stage, "escape", "exclamation_mark")
+            await until_shown(stage, "nothing so far")
+            assert "scroll" not in stage.app.text
+
+    run(scene())
+
+
 def test_the_mouse_puts_the_cursor_on_a_token() -> None:
     async def scene() -> None:
         stage = Stage(at=4 * S)

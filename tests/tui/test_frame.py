@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
 import pytest
 
 from phasetop import events as ev
+from phasetop.metrics import Flag
 from phasetop.session import Session
 from phasetop.tui import charts, tracing
 from phasetop.tui import frame as frames
@@ -161,8 +165,18 @@ def test_stalls_are_among_the_notices() -> None:
     text = [
         "".join(p if isinstance(p, str) else p[0] for p in line) for line in log_lines(session, frame_of(session, 9 * S))
     ]
-    assert text[0] == " 00:06.4  stall 400 ms without a token"
+    assert text == [" 00:05.4  stall 400 ms without a token"]  # sent at 1 s; said once, though the figures flag it, too
     assert log_lines(session, frame_of(session, 6 * S)) == [(("nothing so far", "faint"),)]
+
+
+def test_what_is_odd_in_a_turns_figures_stands_at_its_own_time() -> None:
+    session = after_a_load()
+    frame = frame_of(session, session.last_t)
+    assert frame.measures is not None
+    flag = Flag("implausible", "it cannot be", 6 * S)
+    odd = replace(frame, measures=msgspec.structs.replace(frame.measures, flags=(*frame.measures.flags, flag)))
+    text = ["".join(p if isinstance(p, str) else p[0] for p in line) for line in log_lines(session, odd)]
+    assert text == [" 00:05.0  turn  it cannot be", " 00:05.4  stall 400 ms without a token"]
 
 
 def test_the_end_tokens_reading_has_its_name() -> None:
