@@ -169,7 +169,10 @@ class StartControls(Writing):
 
     def poll(self) -> None:
         """Take what came; a message that stood long enough goes."""
-        self.changed = self._starter.poll() or self.changed
+        if self._starter.poll():
+            self.changed = True
+            if self.asking:  # what takes the prompt may have come just now
+                self._choose_askable()
         if self._message is not None and self._clock() >= self._message[1]:
             self._message, self.changed = None, True
 
@@ -232,7 +235,9 @@ class StartControls(Writing):
     def paste(self, text: str) -> None:
         """A paste goes to the ask line."""
         if not self.help:
-            self.asking, self.changed = True, True
+            if not self.asking:
+                self.do_ask()
+            self.changed = True
             self.line.insert(text)
 
     # ---- actions
@@ -300,10 +305,13 @@ class StartControls(Writing):
 
     def do_ask(self) -> None:
         """Keys go to the ask line; where what is chosen takes no prompt, the first that does is chosen."""
+        self._choose_askable()
+        self.asking = True
+
+    def _choose_askable(self) -> None:
         picture = self.picture(80)
         if (other := picture.askable) is not None and other is not picture.offer:
             self._chosen = _name(other)
-        self.asking = True
 
     def do_leave(self) -> None:
         """Keys go to the screen again; what was typed stays."""

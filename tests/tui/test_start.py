@@ -56,12 +56,13 @@ class Around:
     looked: tuple[Looked, ...] = LOOKED
     looking: bool = False
     fetching: bool = False
+    came: bool = False
     said: list[object] = field(default_factory=list)
     refusal: PhasetopError | None = None
 
     def poll(self) -> bool:
-        """Nothing comes."""
-        return False
+        """Whether a test let something come."""
+        return self.came
 
     def offers(self) -> tuple[Offer, ...]:
         """The finds."""
@@ -200,6 +201,17 @@ def test_a_recording_takes_no_prompt() -> None:
     desk = Desk(Around((KEPT,))).press("a", "x", "enter")
     assert desk.around.said == []
     assert desk.controls.picture(80).message == "2026-11-30-llama3.1-8b takes no prompt: choose a model with ↑ ↓"
+
+
+def test_a_paste_goes_to_what_takes_a_prompt_and_what_comes_later_gets_it() -> None:
+    desk = Desk(Around((LIVE, KEPT, COLD))).press("down")
+    desk.controls.paste("why")
+    assert desk.press("enter").around.said == [("qwen3:4b", "why")]
+    around = Around((KEPT,), looking=True)
+    desk = Desk(around).press("down", "a", "x")
+    around.found, around.came = (KEPT, COLD), True
+    desk.controls.poll()
+    assert desk.press("enter").around.said == [("qwen3:4b", "x")]
 
 
 def test_why_it_cannot_be_begun_is_said() -> None:
