@@ -7,6 +7,7 @@ import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from phasetop import places
 from phasetop.export import Exported, What, writer_of
@@ -20,7 +21,7 @@ def export(name: str, *, to: str | None, output: str | None, what: What = "token
     """Write the recording ``name`` in the format ``to`` (else what the file's ending says) into ``output``, or on stdout.
 
     Raises:
-        UsageError: there is no such recording or format.
+        UsageError: there is no such recording or format, or a terminal would get what only programs read.
         PhasetopError: it cannot be read or written.
     """
     form = to or _by_ending(output)
@@ -28,6 +29,9 @@ def export(name: str, *, to: str | None, output: str | None, what: What = "token
         write = writer_of(form)
     except UsageError as error:
         raise UsageError(str(error) if to else f"{output}: no format ends so; {error}") from None
+    if output is None and form in _FOR_PROGRAMS and sys.stdout.isatty():
+        ending = _FOR_PROGRAMS[form]
+        raise UsageError(f"{form} is for a program, not for a terminal: give it a file, such as -o {_stem(name)}.{ending}")
     session, path = open_recording(name)
     exported = Exported(session, path, places.kept_name(path), what)
     pieces = write(exported)
@@ -63,6 +67,15 @@ def export(name: str, *, to: str | None, output: str | None, what: What = "token
             partial.unlink()
     say(f"wrote {output}")
     return EXIT_OK
+
+
+_FOR_PROGRAMS: Final = {"html": "html", "perfetto": "json"}
+"""Formats that nobody reads as they stand, and how their files end."""
+
+
+def _stem(name: str) -> str:
+    """A file's name that fits what was named: a name, a file or a place such as ``@last``."""
+    return "".join(char for char in Path(name).name.split(".phasetop")[0] if char.isalnum() or char in "-_.") or "session"
 
 
 def _by_ending(output: str | None) -> str:

@@ -189,6 +189,20 @@ def test_a_terminal_gets_no_escapes_and_a_pipe_all_as_it_is(
     assert "\x9b" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("form", "ending"), [("html", "html"), ("perfetto", "json")])
+def test_what_only_a_program_reads_is_not_poured_over_a_terminal(
+    recording: Path, form: str, ending: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["export", str(recording), "--to", form]) == 0  # a pipe gets it
+    assert capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["export", str(recording), "--to", form]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"-o {recording.name.partition('.')[0]}.{ending}" in told.err
+    assert main(["export", str(recording), "--to", form, "-o", "-"]) == 0  # asked for
+
+
 def test_what_is_no_plain_file_is_written_to_not_replaced(recording: Path, tmp_path: Path) -> None:
     (tmp_path / "real.csv").touch()
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
