@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from phasetop import events as ev
-from phasetop.figures import file_size, share, size
+from phasetop.figures import file_size, memory, share, size
 from phasetop.lifeline import Target
 from phasetop.nearby import LiveSession, Recording
 from phasetop.session import Session
@@ -158,7 +158,7 @@ def looked_at(session: Session) -> tuple[Looked, ...]:
         parts = [
             host.cpu or "",
             f"{host.cores} cores" if host.cores else "",
-            size(host.ram_bytes) if host.ram_bytes else "",
+            " ".join(memory(host.ram_bytes)) if host.ram_bytes else "",
         ]
         rows.append(Looked("machine", True, ", ".join(part for part in parts if part)))
     rows += _gpus(session)
@@ -171,8 +171,9 @@ def _gpus(session: Session) -> list[Looked]:
     for d, versions in sorted(session.devices.items()):
         device = versions.at()
         if d != 0 and device is not None:
-            memory = f", {size(device.mem_bytes)}" if device.mem_bytes else ""
-            name = f"{device.name or 'unnamed'}{memory}"
+            name = device.name or "unnamed"
+            if device.mem_bytes:
+                name += f", {' '.join(memory(device.mem_bytes))}"
             names[name] = names.get(name, 0) + 1
     if not names:
         return []

@@ -151,12 +151,16 @@ def _paint_row(area: Area, y: int, row: DeviceRow, more: str) -> None:
     used = UNKNOWN if row.used_bytes is None else _digits(row.used_bytes / scale)
     area.put(0, y, fit(row.name, NAME), "soft")
     area.right(17, y, used, "faint" if row.stale else "ink")
-    total = f"of {row.total_bytes / scale:,.0f} {unit}" if row.total_bytes else unit
+    edge = area.width - (len(more) + 1 if more else 0)
+    heat, power = row.reason or _degrees(row), "" if row.power_w is None or row.reason == "lost" else f"{row.power_w:.0f} W"
+    total = unit
+    if row.total_bytes:
+        total = f"of {' '.join(memory(row.total_bytes))}"
+        if 18 + len(total) + 1 + len(heat) + 1 + len(power) > edge:  # what it does says more than its last digit
+            total = f"of {row.total_bytes / scale:,.0f} {unit}"
     end = area.put(18, y, total, "soft")
     if more:
         area.right(area.width, y, more, "faint")
-    edge = area.width - (len(more) + 1 if more else 0)
-    heat, power = row.reason or _degrees(row), "" if row.power_w is None or row.reason == "lost" else f"{row.power_w:.0f} W"
     if not heat and not power:
         note = row.note or ("no sample" if row.used_bytes is None else "")
         area.right(edge, y, fit(note, max(0, edge - end - 1)), "faint")

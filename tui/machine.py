@@ -162,7 +162,7 @@ class Machine:
         machine, own = now.series("memory_used_bytes"), now.series("server_rss_bytes", v=server)
         used = now.read(machine).value
         note = share(used / total) if used is not None and total else "" if machine is not None else "the server's"
-        full = f"of {total / GIB:.3g}" if total else ""
+        full = "" if not total else f"of {memory(total)[0]}" if total >= GIB else f"of {total / GIB:.3g}"
         return self._lane("RAM", full, [machine or own], total, now, lambda one: memory(one[0]), note)
 
     def _busy(self, now: _Now, gpus: Sequence[int]) -> Lane:

@@ -105,7 +105,7 @@ def test_gpus_are_named_those_of_one_kind_together() -> None:
     kinds = ("NVIDIA H100", "NVIDIA H100", "AMD Instinct MI300X")
     cards = [ev.Device(t=1, d=d, name=name, mem_bytes=80_000_000_000) for d, name in enumerate(kinds, 1)]
     (row,) = looked_at(found(ev.Device(t=1, d=0, name="EPYC"), *cards))
-    assert (row.name, row.text) == ("GPU", "2 × NVIDIA H100, 80.0 GB; AMD Instinct MI300X, 80.0 GB")
+    assert (row.name, row.text) == ("GPU", "2 × NVIDIA H100, 74.5 GiB; AMD Instinct MI300X, 74.5 GiB")
 
 
 def test_a_key_is_taken_from_the_finding_and_words_for_a_shell_are_none() -> None:
