@@ -28,6 +28,7 @@ class Facts(Struct, frozen=True):
     server: str | None = None
     device: str | None = None
     link: str | None = None
+    batch: int | None = None  # prompt tokens that the server reads before it tells how far it is
 
 
 class Notice(Struct, frozen=True):
@@ -111,7 +112,16 @@ def facts_of(session: Session, run: Run | None, cursor: int) -> Facts:
         if server.version and server.backend != "embedded":
             kind = f"{kind} {server.version}"
     link = f"over {server.over}" if server is not None and server.over is not None else None
-    return Facts(model.name if model else None, model.quant if model else None, kind, device, link)
+    batch = _batch(server, run, cursor)
+    return Facts(model.name if model else None, model.quant if model else None, kind, device, link, batch)
+
+
+def _batch(server: ev.Server | None, run: Run | None, cursor: int) -> int | None:
+    """What the request set, else what its server was started with; None where neither says it."""
+    value = run.settings(cursor).get("batch") if run is not None else None
+    if value is None and server is not None and server.options and "batch" in server.options:
+        value = server.options["batch"].value
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def prompt_pieces(pieces: list[str | int | dict[str, str]]) -> list[str]:

@@ -39,6 +39,8 @@ SENTENCE_X: Final = 27
 LIMIT_WIDTH: Final = 60
 MEASURE: Final = "phasetop doctor --measure-bandwidth"
 BANDWIDTH: Final = "roofline.peak_bandwidth_bytes_per_s"
+_LACKS_MORE: Final = ("roofline.decode_bytes_per_token", "rates.decode_tok_per_s")
+"""What a bandwidth alone would not tell the limit without: what a step reads, and how long it takes."""
 OTHERS_CORES: Final = 0.4
 """Other programs that use less are not told: `phasetop.verdict_phases.contended`."""
 
@@ -175,9 +177,20 @@ def _prefill(frame: Frame) -> Words:
     new, read = progress.total - cached, progress.done - cached
     why = f"{count(read)} of {count(new)} new tokens are read"
     why += f", {count(cached)} came from the cache." if cached else "."
+    if read <= 0 and new > 0 and measures.phases.running == "prefill":
+        why += f" {_tells(new, frame.facts.batch)}"
     if measures.first_token_in_s is not None:
         why += f" First token in about {about(measures.first_token_in_s)}."
     return Words(number, under, "reading the prompt", why)
+
+
+def _tells(new: int, batch: int | None) -> str:
+    """When the server will say how far it is, while it has read nothing of ``new`` tokens: it is silent within a batch."""
+    if batch is None:
+        return "It tells after each batch."
+    return (
+        "It tells at the end: the prompt is one batch." if new <= batch else f"It tells after each batch of {count(batch)}."
+    )
 
 
 def _summary(frame: Frame) -> tuple[str, ...]:
@@ -226,9 +239,11 @@ def _ending(frame: Frame) -> str:
 
 
 def to_measure(frame: Frame) -> str:
-    """How the limit would be known, where a command makes it so; the rail, where there is one, says it, too."""
-    why = frame.measures.unknown.get(BANDWIDTH, "") if frame.measures is not None else ""
-    return f"What held it back, {MEASURE} tells." if MEASURE in why else ""
+    """How the limit would be known, where a command alone makes it so; the rail, where there is one, says it, too."""
+    unknown = frame.measures.unknown if frame.measures is not None else {}
+    if any(path in unknown for path in _LACKS_MORE):
+        return ""
+    return f"What held it back, {MEASURE} tells." if MEASURE in unknown.get(BANDWIDTH, "") else ""
 
 
 def _what_to_do(frame: Frame) -> str:
@@ -250,7 +265,8 @@ def _machine_sentence(frame: Frame) -> str:
         known = lane.number != UNKNOWN and not lane.stale
         if known and lane.label == "CPU":
             busy = f"{lane.number} {lane.full} cores busy" if lane.full else f"{lane.number} cores busy"
-            parts.append(f"{busy}, {lane.others:.1f} by other programs" if lane.others >= OTHERS_CORES else busy)
+            others = f"{lane.others:.{len(lane.number.partition('.')[2])}f}"
+            parts.append(f"{busy}, {others} by other programs" if lane.others >= OTHERS_CORES else busy)
         elif known and lane.label in ("SM", "GPU busy"):
             parts.append(f"GPU busy {lane.number} %")
         if lane.held and not lane.stale:
@@ -285,7 +301,9 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
         limit = fit(limit, LIMIT_WIDTH)
     if frame.state == "failed" and text_width(words.limit) > room:
         limit, why = in_two(words.limit, room)
-        more = shorten(words.why, room) if layout.goes_on else ""
+        if layout.goes_on or layout.spare:  # the rest of the error, else what to do
+            why, more = in_two(words.limit[len(limit) :].lstrip(), room)
+            more = more or shorten(words.why, room)
     else:
         why, more = on_rows(why, room, 2 if layout.goes_on and not progress else 1)
     area.put(x, y, fit(limit, room), "ink", None, "b")

@@ -76,6 +76,7 @@ class Layout(Struct, frozen=True):
     limit_below: bool  # the limit has a row of its own under the chip
     why: bool  # there is a row for the sentence
     progress_row: int | None  # within the headline; None: progress takes the sentence's row
+    spare: bool = False  # the row after the headline is blank: a long error may end there
     goes_on: bool = False  # a long sentence goes on in that row: the one after it is blank
     header: Rect | None = None
     trace: Rect | None = None  # phases, marks, gaps, machine lanes, time, one below the other at full width
@@ -101,6 +102,11 @@ class Layout(Struct, frozen=True):
     ask: Rect | None = None
     keys: Rect | None = None
     scrub: Rect | None = None  # a replay's bar, in the ask line's row
+
+    @property
+    def headline_room(self) -> Rect:
+        """The headline's rows with the blank one after it, where a long error may end there."""
+        return Rect(self.headline.x, self.headline.y, self.headline.width, self.headline.height + self.spare)
 
     @property
     def values_x(self) -> int | None:
@@ -150,6 +156,8 @@ def _placed(rows: Rows, cards: int, *, scrub: bool) -> Layout:
     """The parts one below the other, the foot from the last row up."""
     width = rows.width
     y = 1 + rows.header_gap
+    goes_on = rows.progress and rows.before_trace
+    spare = bool(rows.before_trace and not goes_on)
     headline = Rect(0, y, width, rows.headline)
     y += rows.headline + rows.before_trace
     trace = Rect(0, y, width, rows.trace)
@@ -183,7 +191,8 @@ def _placed(rows: Rows, cards: int, *, scrub: bool) -> Layout:
         limit_below=rows.narrow,
         why=True,
         progress_row=2 + rows.narrow if rows.progress else None,
-        goes_on=rows.progress and rows.before_trace,
+        goes_on=goes_on,
+        spare=spare,
         header=Rect(0, 0, width, 1),
         trace=trace,
         plot=_plot(width, trace),

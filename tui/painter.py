@@ -47,7 +47,7 @@ def paint(canvas: Canvas, frame: Frame, layout: Layout) -> dict[str, Failure]:
     screen: Screen = "search" if view.search is not None else "ask" if view.ask.focused else "live"
     if view.scrub is not None and screen == "live":
         screen = "time" if view.time is not None else "replay"
-    pane("headline", layout.headline, lambda area: headline.paint(area, frame, layout))
+    pane("headline", layout.headline_room, lambda area: headline.paint(area, frame, layout))
     pane("header", layout.header, lambda area: header.paint(area, frame))
     lanes = layout.lanes
     pane("phases", lanes.get("phases"), lambda area: trace.paint(area, frame, layout))

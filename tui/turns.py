@@ -130,8 +130,9 @@ def _paint_scale(area: Area, y: int, shown: tuple[Measures, ...], longest: int) 
     """From 0 to the longest turn's time, and between them what the bars are made of."""
     area.put(0, y, "0", "faint")
     top = about(longest / 1e9)
+    cell = max(1.0, 0.125 * longest / max(1, area.width))  # an eighth of a cell is drawn
     area.right(area.width, y, top, "faint")
-    seen = [accent for accent in _PARTS if any(parts_of(measures)[accent] >= longest / 100 for measures in shown)]
+    seen = [accent for accent in _PARTS if any(parts_of(measures)[accent] >= cell for measures in shown)]
     marks = {accent: "■" if area.look.coloured else BAND_CHARS[accent] for accent in seen}
     words: list[Part] = []
     for accent in seen:

@@ -97,8 +97,8 @@ def test_rows_say_memory_temperature_and_power_or_what_holds_back() -> None:
     assert (first.temperature_c, first.power_w, first.reason) == (61, 341, "")
     assert second.reason == "power cap"
     text = canvas.text()
-    assert "24.6 of 80 GiB       61 °C  341 W" in text
-    assert "24.5 of 80 GiB   power cap  334 W" in text
+    assert "24.6 of 80.0 GiB     61 °C  341 W" in text
+    assert "24.5 of 80.0 GiB power cap  334 W" in text
 
 
 def test_of_too_many_the_hottest_or_the_lost_one_is_shown() -> None:
@@ -164,7 +164,7 @@ def test_slices_have_their_names_and_reasons() -> None:
     canvas, frame, _ = drawn(session_of(mig().sorted()), (200, 60))
     assert [row.name.split() for row in frame.devices] == [["1g.10gb", "0"], ["1g.10gb", "1"], ["1g.10gb", "2"]]
     assert all(row.power_w is None for row in frame.devices)
-    assert "of 10 GiB" in canvas.text()
+    assert "of 10.0 GiB" in canvas.text()
 
 
 def test_without_a_gpu_the_row_is_the_machine_s_memory() -> None:
@@ -173,7 +173,7 @@ def test_without_a_gpu_the_row_is_the_machine_s_memory() -> None:
     (row,) = frame.devices
     assert (row.name, row.total_bytes) == ("RAM", 64 * GIB)
     assert row.used_bytes is None  # this session does not sample it
-    assert any("RAM" in line and "—" in line and "of 64 GiB" in line for line in canvas.text().split("\n"))
+    assert any("RAM" in line and "—" in line and "of 64.0 GiB" in line for line in canvas.text().split("\n"))
 
 
 def test_with_layers_on_the_cpu_that_and_the_gpus_together_are_the_story() -> None:

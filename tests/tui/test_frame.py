@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 
@@ -174,7 +172,9 @@ def test_what_is_odd_in_a_turns_figures_stands_at_its_own_time() -> None:
     frame = frame_of(session, session.last_t)
     assert frame.measures is not None
     flag = Flag("implausible", "it cannot be", 6 * S)
-    odd = replace(frame, measures=msgspec.structs.replace(frame.measures, flags=(*frame.measures.flags, flag)))
+    odd = msgspec.structs.replace(
+        frame, measures=msgspec.structs.replace(frame.measures, flags=(*frame.measures.flags, flag))
+    )
     text = ["".join(p if isinstance(p, str) else p[0] for p in line) for line in log_lines(session, odd)]
     assert text == [" 00:05.0  turn  it cannot be", " 00:05.4  stall 400 ms without a token"]
 

@@ -162,7 +162,7 @@ def test_while_a_model_is_loaded_the_lane_is_ram_and_then_memory_flows() -> None
     seen = [(lane.label, lane.unit) for at in (1, 3, 9) for lane in lanes_of(session, at * S)[1:]]
     assert seen == [("RAM", "GiB"), ("memory", "GB/s"), ("memory", "GB/s")]
     _, ram = lanes_of(session, S)
-    assert (ram.full, ram.number, ram.note) == ("of 64", "8.00", "12 %")  # of the host's 64 GiB
+    assert (ram.full, ram.number, ram.note) == ("of 64.0", "8.00", "12 %")  # of the host's 64 GiB
 
 
 def test_where_what_a_token_reads_is_not_told_the_lane_is_ram_throughout() -> None:

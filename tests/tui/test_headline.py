@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+import pytest
+
 from phasetop import events as ev
 from phasetop.session import Session
+from phasetop.tui import painter as view
 from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import Frame, FrameMaker
-from phasetop.tui.headline import paint, words_of
+from phasetop.tui.headline import paint, to_measure, words_of
 from phasetop.tui.layout import layout
 from phasetop.tui.theme import Look
 from phasetop.tui.view import View
 from tests.tui.cards import on_a_cpu
-from tests.tui.fabricate import MS, S, Turn, ask, opening, sample, scripted, session_of
+from tests.tui.fabricate import MS, S, Script, Turn, ask, opening, sample, scripted, session_of
 
 
 def frame_of(session: Session, cursor: int, steers: bool = True) -> Frame:
@@ -40,7 +44,7 @@ def test_other_programs_on_the_cpu_are_told() -> None:
     script = opening()
     ask(script, 0, Turn(tokens=300, gap_ms=15))
     script.add(ev.Smp(t=3900 * MS, t0=3400 * MS, v={"0": 1.98, "2": 0.81}))
-    assert "1.98 of 2 cores busy, 1.2 by other programs" in words_of(frame_of(session_of(script.sorted()), 4 * S)).why
+    assert "1.98 of 2 cores busy, 1.17 by other programs" in words_of(frame_of(session_of(script.sorted()), 4 * S)).why
 
 
 def test_several_tokens_a_line_are_called_chunks() -> None:
@@ -133,3 +137,55 @@ def test_a_long_error_leaves_a_row_for_what_to_do() -> None:
     rows = [row.strip() for row in canvas.text().split("\n")[1:4]]
     assert rows[0].endswith("the context is full: 4,096 tokens were asked for,")
     assert rows[1:] == ["and 2,048 fit (HTTP 500)", "a asks again."]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (None, "It tells after each batch."),
+        ({"batch": 512}, "It tells after each batch of 512."),
+        ({"batch": 2048}, "It tells at the end: the prompt is one batch."),
+    ],
+)
+def test_a_server_that_is_silent_within_a_batch_is_not_taken_for_a_hung_one(
+    settings: dict[str, int] | None, words: str
+) -> None:
+    script = Script()
+    script.add(*opening().events)
+    script.add(ev.Request(t=S, r=0, v=0, m=0, prompt="a", asked=settings), ev.State(t=S, r=0, s="sent"))
+    script.add(ev.State(t=S, r=0, s="prefill"), ev.Prog(t=S + MS, r=0, total=753, cached=0, done=0))
+    why = words_of(frame_of(session_of(script.sorted()), 20 * S)).why
+    assert why == f"0 of 753 new tokens are read. {words}"
+    script.add(ev.Prog(t=10 * S, r=0, total=753, cached=0, done=512))
+    assert "It tells" not in words_of(frame_of(session_of(script.sorted()), 20 * S)).why
+
+
+@pytest.mark.parametrize("lacks", ["roofline.decode_bytes_per_token", "rates.decode_tok_per_s", None])
+def test_to_measure_is_said_only_where_the_bandwidth_alone_is_lacking(lacks: str | None) -> None:
+    session = session_of(on_a_cpu(Turn(tokens=60, gap_ms=300), peak=None))
+    frame = frame_of(session, session.last_t)
+    assert frame.measures is not None
+    assert to_measure(frame) == "What held it back, phasetop doctor --measure-bandwidth tells."
+    if lacks is not None:
+        unknown = {**frame.measures.unknown, lacks: "tokens were drafted"}
+        frame = msgspec.structs.replace(frame, measures=msgspec.structs.replace(frame.measures, unknown=unknown))
+        assert to_measure(frame) == ""
+
+
+@pytest.mark.parametrize("size", [(66, 18), (90, 22), (80, 24), (120, 36), (60, 40)])
+def test_a_long_error_takes_the_rows_that_are_blank(size: tuple[int, int]) -> None:
+    error = (
+        "request (9,999 tokens) exceeds the available context size (4,096 tokens): "
+        "make it longer, or the prompt shorter than it is, then ask it again"
+    )
+    script = opening()
+    ask(script, 0, Turn(error=error))
+    session = session_of(script.sorted())
+    plan = layout(*size)
+    assert plan is not None
+    canvas = Canvas(*size, Look())
+    view.paint(canvas, FrameMaker(session).frame(session.last_t, plan, View(steers=True)), plan)
+    x = 1 if plan.limit_below else 27
+    assert plan.trace is not None
+    said = " ".join(row[x:].strip() for row in canvas.text().split("\n")[plan.headline.y + plan.limit_below : plan.trace.y])
+    assert said.startswith(f"{error} (HTTP 500)")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 
@@ -118,7 +116,7 @@ def test_a_number_is_never_cut_nor_run_together_with_its_name(step_ms: float) ->
     token = msgspec.structs.replace(roofline.token, weights_s=step_ms / 2e3, cache_s=0.012, rest_s=step_ms / 2e3 - 0.012)
     measures = msgspec.structs.replace(frame.measures, roofline=msgspec.structs.replace(roofline, token=token))
     for width in (30, 39, 46):
-        head, _, line = rows(replace(frame, measures=measures), width)
+        head, _, line = rows(msgspec.structs.replace(frame, measures=measures), width)
         assert head.startswith("one token ")
         assert float(head.split()[2].replace(",", "")) == pytest.approx(step_ms, abs=0.51)
         numbers = [float(word.replace(",", "")) for word in line.split() if word[0].isdigit() or word[0] == "-"]
