@@ -7,7 +7,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from phasetop.tui.choices import Choices
-from phasetop.tui.frame import default_turn
 from phasetop.tui.layout import PANES, Pane
 from phasetop.tui.view import Page
 
@@ -88,6 +87,8 @@ class Panes(Choices):
 
     def do_turn(self, step: int) -> None:
         """Show the turn before or after."""
+        from phasetop.tui.frame import default_turn  # with all figures, which the start screen does without
+
         runs = list(self._source.session.runs)
         if self.shown is None or self.shown.r not in runs:
             return
