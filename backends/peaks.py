@@ -44,9 +44,9 @@ def measure_bandwidth(recorder: Recorder) -> str | None:
     except OSError as error:
         todo = f"it could not be kept: {error.strerror or error}"
     best, middle, low = (each / 1e9 for each in (test.best_bytes_per_s, test.median_bytes_per_s, test.low_bytes_per_s))
-    state = "limited" if middle < best / 2 else "ok"
+    state = "limited" if test.disturbed else "ok"
     if state == "limited" and todo is None:
-        todo = "most rounds reached less than half of that: other programs were busy; measure again when the machine rests"
+        todo = bandwidth_file.AGAIN
     text = (
         f"reads {best:.1f} GB/s with {test.threads} threads (the best of {test.rounds} rounds; median {middle:.1f}, "
         f"lowest {low:.1f})"

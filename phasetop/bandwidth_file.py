@@ -11,6 +11,9 @@ from phasetop import places
 
 FILE: Final = "bandwidth.json"
 _MOST_BYTES: Final = 1 << 16
+_DISTURBED: Final = "while other programs were busy"
+"""What the source of a ceiling says that was measured so; files and recordings hold the words."""
+AGAIN: Final = "most rounds reached less than half of that: other programs were busy; measure again when the machine rests"
 
 
 class ReadTest(msgspec.Struct, frozen=True):
@@ -33,11 +36,22 @@ class ReadTest(msgspec.Struct, frozen=True):
     day: str
 
     @property
+    def disturbed(self) -> bool:
+        """Most rounds reached less than half of the best: other programs were busy, and the best may be too low, too."""
+        return self.median_bytes_per_s < self.best_bytes_per_s / 2
+
+    @property
     def source(self) -> str:
         """Where the ceiling is from, with its spread, in OUTPUTS' words."""
         low, best = self.low_bytes_per_s / 1e9, self.best_bytes_per_s / 1e9
         many = f"{self.threads} thread{'s' if self.threads != 1 else ''}"
-        return f"estimate: read test of {self.day}, {many}, the best of {self.rounds} rounds ({low:.3g} to {best:.3g} GB/s)"
+        when = f"{self.day} {_DISTURBED}" if self.disturbed else self.day
+        return f"estimate: read test of {when}, {many}, the best of {self.rounds} rounds ({low:.3g} to {best:.3g} GB/s)"
+
+
+def was_disturbed(source: str) -> bool:
+    """Whether a ceiling's source is a read test while other programs were busy."""
+    return "read test" in source and _DISTURBED in source
 
 
 def path() -> Path:

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from phasetop.bandwidth_file import was_disturbed
 from phasetop.bench_formats import model_parts
 from phasetop.bench_notices import Notice
 from phasetop.bench_plan import BenchPlan
@@ -26,6 +27,7 @@ _ROOF: Final = (
     "what the peaks allow; MFU and MBU: how much of it was reached "
     f"(real kernels: {100 * ETA_LOW:.0f} to {100 * ETA_HIGH:.0f} % of the bandwidth)"
 )
+_DISTURBED: Final = "The bandwidth was measured while other programs were busy: it may be more, and MBU less."
 _GIVEN_UP: Final = ("predicted prefill", "runs", "predicted decode", "mfu", "mbu")
 """Columns that a narrow terminal goes without, in this order."""
 
@@ -50,6 +52,8 @@ def text_lines(
     yield from _table(points, width)
     if any(point.mbu.values or point.mfu.values for point in points):
         yield from _wrapped("roof", _ROOF, width)
+        if was_disturbed(told["sources"].get("roofline.peak_bandwidth_bytes_per_s", "")):
+            yield from _wrapped("", _DISTURBED, width)
     yield from _lacking(points, told, width)
     about = words_about(points)
     if about:

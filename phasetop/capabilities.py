@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phasetop import events as ev
+from phasetop.bandwidth_file import AGAIN, was_disturbed
 from phasetop.columns import LIVE
 from phasetop.figures import memory
 from phasetop.machine import is_host
@@ -147,7 +148,10 @@ def _derived(session: Session, cursor: int) -> Iterator[Check]:
     host = next((device for device in devices if device.d == 0), None)
     if host is not None:
         ceiling = bandwidth_of(host, None)
-        if ceiling.value is not None:
+        if ceiling.value is not None and was_disturbed(ceiling.source):
+            text = f"the memory reads {ceiling.value / 1e9:,.1f} GB/s, perhaps more ({ceiling.source})"
+            yield Check("bandwidth", "limited", text, f"{AGAIN}: phasetop doctor --measure-bandwidth")
+        elif ceiling.value is not None:
             yield Check("bandwidth", "ok", f"the memory reads {ceiling.value / 1e9:,.1f} GB/s at most ({ceiling.source})")
         else:
             text = "not measured what the memory reads: decode has no ceiling on this CPU"

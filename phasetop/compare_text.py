@@ -73,8 +73,8 @@ def lines(found: Comparison) -> Iterator[str]:
     """The text, a line each; names in it are not made harmless yet."""
     yield from _sentences(found)
     yield ""
-    yield _side("A", found.a)
-    yield _side("B", found.b)
+    for i, (name, side) in enumerate((("A", found.a), ("B", found.b))):
+        yield _side(name, side, max((each.runs[i] for each in found.metrics), default=0))
     if found.differences:
         parts = [f"{_short(each.what)} {_value(each.a)} → {_value(each.b)}" for each in found.differences]
         yield f"differs  {' · '.join(parts)}"
@@ -84,9 +84,11 @@ def lines(found: Comparison) -> Iterator[str]:
     yield from _table(found)
 
 
-def _side(name: str, side: Side) -> str:
+def _side(name: str, side: Side, averaged: int) -> str:
+    """A side in a line; ``averaged``: so many of its requests are in a figure, which is then their geometric mean."""
     files = ", ".join(side.names[:3]) + (f" and {len(side.names) - 3} more" if len(side.names) > 3 else "")
     many = f"{len(side.samples)} request{'' if len(side.samples) == 1 else 's'}"
+    many += f" (mean of {averaged})" if averaged > 1 else ""
     return f"{name}        {side.label or fig.UNKNOWN}  {many}  {files}"
 
 
@@ -119,9 +121,17 @@ def _sentences(found: Comparison) -> Iterator[str]:
         each = by_name[name]
         if each.verdict in ("better", "worse") and each.ratio is not None and each.like:
             yield f"{words} {_word(each)}: {_ratio(each.ratio)} times A's."
+    disturbed = [name for name, side in (("A", found.a), ("B", found.b)) if _is_disturbed(side)]
+    if disturbed and by_name["mbu_percent"].ratio is not None:
+        whose = " and ".join(f"{name}'s" for name in disturbed)
+        yield f"{whose} bandwidth was measured while other programs were busy: its MBU may be less."
     short = [each for each in (decode, by_name["prefill_tok_per_s"]) if each.verdict == "too-little-data"]
     if short and decode.ratio is not None:
         yield f"How much of it is noise cannot be said: {CERTAIN} runs a side are needed (there are {_runs(short[0])})."
+
+
+def _is_disturbed(side: Side) -> bool:
+    return any(sample.measures.roofline.disturbed for sample in side.samples)
 
 
 def _decode(decode: Compared) -> str:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phasetop import events as ev
+from phasetop.bandwidth_file import was_disturbed
 from phasetop.counts import Reasons, Seen, TokenCounts
 from phasetop.kv import Layout, attended_bytes
 from phasetop.kv_figures import layout_of
@@ -46,7 +47,8 @@ class Roofline(Struct, frozen=True):
     Attributes:
         device: what the peaks are of, for people.
         peak_bytes_per_s: of devices that take turns, as one.
-        at_least: the bandwidth is a measured one: what can be reached at least.
+        at_least: the bandwidth is a measured one: what can be reached at least; disturbed: measured while
+            other programs were busy.
         weights_bytes, cache_bytes: what a step reads, the cache as deep as in the middle of the reply.
         read_bytes_per_s: what decode read.
         token: the time of a step against its floor.
@@ -61,6 +63,7 @@ class Roofline(Struct, frozen=True):
     peak_bytes_per_s: float | None = None
     peak_flops: float | None = None
     at_least: bool = False
+    disturbed: bool = False
     weights_bytes: float | None = None
     cache_bytes: float | None = None
     read_bytes_per_s: float | None = None
@@ -279,7 +282,8 @@ def _with_decode(
     token = one_token(split, step_s) if split and step_s else None
     floor = fsum(share.seconds for share in split)
     mbu = token.floor_s / step_s if token is not None and step_s else None
-    at_least = bool(split) and "read test" in sources.get(BANDWIDTH, "")
+    source = sources.get(BANDWIDTH, "")
+    at_least = bool(split) and "read test" in source
     if mbu is not None and mbu > 1:
         sources["roofline.mbu_percent"] = (
             "estimate: above the measured ceiling, which is therefore at least what decode read"
@@ -293,6 +297,7 @@ def _with_decode(
         "token": token,
         "mbu": mbu,
         "at_least": at_least,
+        "disturbed": bool(split) and was_disturbed(source),
         "predicted_decode_per_s": 1 / floor if floor > 0 else None,
         "decode_intensity": flops / (weights + cache) if flops and weights + cache else None,
         "decode_flops_per_s": flops / step_s if flops and step_s else None,

@@ -34,7 +34,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     Attributes:
         judged: the phase that the verdict is about.
         on_cpu: it ran on the CPU alone; gpus: how many GPUs it used, by_rows: at once.
-        mbu, mfu: of the peaks; at_least: the bandwidth is a measured one.
+        mbu, mfu: of the peaks; at_least: the bandwidth is a measured one; disturbed: while other programs were busy.
         read_bytes_per_s, step_s: of decode, the mean; uneven: most steps are faster than that; rest_s: of a step, what no
             floor explains.
         near_from: the share of the peak from which on decode is bound by it.
@@ -60,6 +60,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     by_rows: bool = False
     mbu: float | None = None
     at_least: bool = False
+    disturbed: bool = False
     read_bytes_per_s: float | None = None
     peak_bytes_per_s: float | None = None
     step_s: float | None = None
@@ -120,7 +121,8 @@ def reads(e: Evidence) -> str:
     """``Decode reads 397 GB/s, 39 % of peak``, as far as it is known."""
     if e.read_bytes_per_s is None:
         return "Decode"
-    of = f", {share(e.mbu)} of {'the measured ceiling' if e.at_least else 'peak'}" if e.mbu is not None else ""
+    ceiling = "a ceiling measured on a busy machine" if e.disturbed else "the measured ceiling" if e.at_least else "peak"
+    of = f", {share(e.mbu)} of {ceiling}" if e.mbu is not None else ""
     mean = " on average" if e.uneven else ""
     return f"Decode reads {size(e.read_bytes_per_s)}/s{mean}{of}"
 

@@ -87,6 +87,7 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
         by_rows=ran.by_rows,
         mbu=roofline.mbu,
         at_least=roofline.at_least,
+        disturbed=roofline.disturbed,
         read_bytes_per_s=roofline.read_bytes_per_s,
         peak_bytes_per_s=roofline.peak_bytes_per_s,
         step_s=None if measures.rates.tpot_ns is None else measures.rates.tpot_ns / 1e9,

@@ -23,9 +23,12 @@ from phasetop.tui.roofplaces import places
 from phasetop.tui.roofplot import PREDICTED, Point, Roof, roof_of
 from phasetop.tui.sliderrows import paint_sliders
 from phasetop.tui.view import Sliders
+from phasetop.tui.wording import first_fitting
 from phasetop.what_if import Answer, Own, answer, own_of
 
 TITLE: Final = "roofline"
+HEADS: Final = ("this run, from its prefill on", "this run, from prefill", "from prefill")
+"""Over what was measured: load and queue are in no prediction, and left out there, too."""
 BOUND: Final[dict[Bound, str]] = {"compute": "the arithmetic", "bandwidth": "the memory"}
 
 
@@ -71,6 +74,7 @@ def whole_roof(measures: Measures, own: Own, done: Answer) -> Roof:
         flops=flops,
         points=tuple(points),
         at_least=own.at_least and bandwidth == own.values.bandwidth,
+        disturbed=roof.disturbed and bandwidth == own.values.bandwidth,
     )
 
 
@@ -92,7 +96,7 @@ class Line(Struct, frozen=True):
 
 
 def lines_of(measures: Measures, done: Answer) -> list[Line]:
-    """Prefill, first token, decode, a token, the whole: predicted and measured."""
+    """Prefill, first token, decode, a token, both phases: predicted, and measured likewise, without load and queue."""
     found = done.study.at_peak if done.study is not None else None
     rates, latency, phases = measures.rates, measures.latency, measures.phases
     prefill_ns = phases.ns("prefill") if latency.ttft_ns is not None else None
@@ -101,15 +105,22 @@ def lines_of(measures: Measures, done: Answer) -> list[Line]:
         found.prefill_s, found.ttft_s, found.decode_s, found.total_s, found.tok_per_s, found.step_s
     )  # fmt: skip
     bounds = ("", "") if found is None else (_bound(found.prefill_bound), _bound(found.step_bound))
+    first_ns = _from_prefill(measures)
     sum_ns = None if prefill_ns is None or decode_ns is None else prefill_ns + decode_ns
     return [
         Line("prefill", *_time(prefill), bounds[0], _measured(prefill_ns)),
-        Line("first token", *_time(first), "", _measured(latency.ttft_ns)),
+        Line("first token", *_time(first), "", _measured(first_ns)),
         Line("decode", _rate(tok_per_s), "tok/s", bounds[1], _with("tok/s", _rate(rates.decode_per_s))),
         Line("a token", _ms(step), "ms", "", _with("ms", milliseconds(rates.tpot_ns, fine=True))),
         Line("reply", *_time(decode), "", _measured(decode_ns)),
-        Line("in all", *_time(whole), "", _measured(sum_ns)),
+        Line("both phases", *_time(whole), "", _measured(sum_ns)),
     ]
+
+
+def _from_prefill(measures: Measures) -> int | None:
+    """The first token as it is predicted: from the begin of the prefill on, without load and queue."""
+    band, ttft_ns = measures.phases.band("prefill"), measures.latency.ttft_ns
+    return None if band is None or ttft_ns is None else max(0, measures.phases.start + ttft_ns - band.t0)
 
 
 def _bound(bound: Bound | None) -> str:
@@ -148,7 +159,8 @@ def paint_figures(area: Area, measures: Measures, done: Answer) -> None:
     area.put(0, 0, "predicted", "soft")
     if wide:
         area.put(30, 0, "bound by", "faint")
-    area.right(area.width, 0, "this run", "faint")
+    head = first_fitting(HEADS, area.width - (41 if wide else 11))
+    area.right(area.width, 0, head, "faint")
     rows = lines_of(measures, done)
     for y, line in enumerate(rows, 1):
         area.put(0, y, line.name, "soft")

@@ -57,6 +57,7 @@ class Roof(Struct, frozen=True):
     at_least: bool = False
     why: str = ""
     ways: tuple[tuple[str, str], ...] = ()
+    disturbed: bool = False  # and while other programs were busy: it may be too low
     read_bytes_per_s: float | None = None  # by decode: a roof that is not known lies there or above
 
 
@@ -89,6 +90,7 @@ def roof_of(measures: Measures) -> Roof:
         roofline.at_least,
         why,
         ways,
+        roofline.disturbed,
         roofline.read_bytes_per_s,
     )
 
@@ -223,7 +225,7 @@ def _label_slope(plot: Area, roof: Roof, axes: _Axes, taken: set[tuple[int, int]
     if not roof.bytes_per_s:
         words = f"decode read {words}"
     elif roof.at_least:
-        words = f"≥ {words}"
+        words = f"≥ {words}" + (" (busy)" if roof.disturbed else "")
     dots = {_cell(point, axes, plot) for point in roof.points if point.intensity > 0 and point.flops_per_s > 0}
     for y in range(1, plot.height):
         level = axes.y[1] - (axes.y[1] - axes.y[0]) * (4 * y + 2) / (4 * plot.height - 1)

@@ -89,6 +89,22 @@ def test_a_file_that_is_damaged_is_none(state_home: Home, text: str) -> None:
     assert bandwidth_file.kept("EPYC", 2) is None
 
 
+def test_a_test_on_a_busy_machine_is_remembered_as_one(state_home: Home) -> None:
+    assert state_home.state.is_dir()
+    busy = ReadTest("EPYC", 2, 2, 48, 4e9, 1.9e9, 1.31e9, "2026-11-30")  # the median below half of the best
+    assert busy.disturbed
+    assert not TEST.disturbed
+    bandwidth_file.keep(busy)
+    kept = peaks.peaks_of(ev.Host(cpu="EPYC", cores=2), {}, 5)
+    assert kept is not None
+    assert kept.peak_bytes_per_s is not None
+    assert bandwidth_file.was_disturbed(kept.peak_bytes_per_s.source)
+    assert not bandwidth_file.was_disturbed(TEST.source)
+    assert kept.peak_bytes_per_s.source == (
+        "estimate: read test of 2026-11-30 while other programs were busy, 2 threads, the best of 48 rounds (1.31 to 4 GB/s)"
+    )
+
+
 def test_given_peaks_win_over_what_was_measured(state_home: Home) -> None:
     host = ev.Host(cpu="EPYC", cores=2)
     assert state_home.state.is_dir()

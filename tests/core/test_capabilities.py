@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from phasetop import events as ev
+from phasetop.bandwidth_file import ReadTest
 from phasetop.capabilities import (
     Check,
     Metric,
@@ -163,6 +164,11 @@ def test_rapl_and_bandwidth_follow_from_what_was_recorded() -> None:
     assert check(measured, "bandwidth").state == "ok"
     assert "40.0 GB/s" in (check(measured, "bandwidth").text or "")
     assert metric(measured, "host.peak_bytes_per_s").value == 40e9
+    test = ReadTest("EPYC", 2, 2, 48, 4e9, 1.9e9, 1.31e9, "2026-11-30")
+    busy = check(session(host, ev.Device(t=3, d=0, peak_bytes_per_s=ev.Sourced(4e9, test.source))), "bandwidth")
+    assert busy.state == "limited"
+    assert "4.0 GB/s, perhaps more" in (busy.text or "")
+    assert "measure again when the machine rests: phasetop doctor --measure-bandwidth" in (busy.todo or "")
 
 
 def test_the_newest_finding_counts_as_of_the_cursor() -> None:

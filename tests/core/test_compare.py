@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from math import exp, log, sqrt
 from pathlib import Path
@@ -89,6 +90,14 @@ def test_one_run_a_side_has_a_ratio_and_no_verdict(tmp_path: Path, capsys: pytes
     assert "B decodes 1.25 times as fast as A." in out
     assert "3 runs a side are needed (there are 1 and 1)" in out
     assert "too little data" in err
+
+
+def test_figures_of_several_requests_are_told_as_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = record(tmp_path / "a.phasetop", [10.0, 30.0]), record(tmp_path / "b.phasetop", [10.0])
+    assert main(["compare", a, b]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"^A .* 2 requests \(mean of 2\)", text, re.M)
+    assert re.search(r"^B .* 1 request  ", text, re.M)
 
 
 def test_worse_beyond_the_noise_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phasetop.bandwidth_file import ReadTest
 from phasetop.metrics import Measures, measure
 from phasetop.report import request_object
 from tests.core.roofline_sessions import CARD, HOST, LLAMA_8B, MS, READ, session
@@ -85,6 +86,14 @@ def test_a_cpu_is_held_against_what_was_measured(session_of: Build) -> None:
     assert said["verdict"]["code"] == "decode-over-ceiling"
     _, said = found(session_of, HOST)
     assert "phasetop doctor --measure-bandwidth" in said["unknown"]["roofline.peak_bandwidth_bytes_per_s"]
+
+
+def test_a_ceiling_that_was_measured_on_a_busy_machine_is_told_as_one(session_of: Build) -> None:
+    source = ReadTest("EPYC", 2, 2, 48, 8e11, 3e11, 1e11, "2026-11-30").source
+    measures, said = found(session_of, {**HOST, "peak_bytes_per_s": {"value": 8e11, "from": source}})
+    assert measures.roofline.disturbed
+    assert " % of a ceiling measured on a busy machine" in said["verdict"]["text"]
+    assert said["sources"]["roofline.peak_bandwidth_bytes_per_s"] == source
 
 
 def test_a_processors_table_is_no_measurement_of_this_machine(session_of: Build) -> None:
