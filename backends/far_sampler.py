@@ -201,7 +201,8 @@ class FarSampler:
         if both and isinstance(ticks, int):
             worked = sum(now.cpu_ticks - then.cpu_ticks for then, now in both) + sum(each.cpu_ticks for each in new)
             if worked >= 0:
-                values[self._host_series("server_cpu_cores", t)] = _six(worked / ticks / span_s)
+                used = worked / ticks / span_s  # ticks may end at other moments than the span
+                values[self._host_series("server_cpu_cores", t)] = _six(min(used, cores) if isinstance(cores, int) else used)
             faults = sum(max(0, now.major_faults - then.major_faults) for then, now in both)
             self._counted["faults"] = self._counted.get("faults", 0) + faults + sum(each.major_faults for each in new)
             values[self._host_series("server_major_faults", t)] = self._counted["faults"]

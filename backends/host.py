@@ -158,7 +158,8 @@ class HostSampler:
             except OSError:
                 pass
         recorder = self._recorder
-        busy, t0 = _busy_s(), recorder.now()
+        (busy, whole), t0 = _busy_s(), recorder.now()
+        cores = psutil.cpu_count() or 1
         self._offsets = _offsets()
         clock_due = t0 + _CLOCK_EVERY_NS
         seldom_t0 = t0
@@ -166,9 +167,9 @@ class HostSampler:
         while not self._stop.wait(self._period_s):
             t = recorder.now()
             span_s = max(t - t0, 1) / 1e9
-            now_busy = _busy_s()
+            now_busy, now_whole = _busy_s()
             values: dict[str, float | None] = {
-                str(self._cpu): _six(max(0.0, now_busy - busy) / span_s),
+                str(self._cpu): _six(cores_used(now_busy - busy, now_whole - whole, cores)),
                 str(self._memory): self._used_bytes(),
             }
             reasons = self._sample_process(values, span_s)
@@ -176,7 +177,7 @@ class HostSampler:
                 held, of_server = self._throttling, list(self._of_process)
             values |= self._read([*self._often, *([held] if held is not None else ())])
             recorder.emit(ev.Smp(t=recorder.now(), t0=t0, v=values, e=reasons or None))
-            busy, t0 = now_busy, t
+            busy, whole, t0 = now_busy, now_whole, t
             if t - seldom_t0 >= _SELDOM_NS:
                 found = self._read([*self._seldom, *of_server])
                 if found:
@@ -234,7 +235,8 @@ class HostSampler:
             for s in series.values():
                 values[str(s)] = None
             return {str(s): "the server's process is gone" for s in series.values()}
-        values[str(series["server_cpu_cores"])] = _six(max(0.0, busy - self._process_busy) / span_s)
+        most = float(psutil.cpu_count() or 1)  # ticks of 10 ms over a span that is not whole ticks may come out above
+        values[str(series["server_cpu_cores"])] = _six(min(most, max(0.0, busy - self._process_busy) / span_s))
         values[str(series["server_rss_bytes"])] = rss
         if faults is not None:
             self._faults = self._faults_before + faults
@@ -243,12 +245,21 @@ class HostSampler:
         return {}
 
 
-def _busy_s() -> float:
-    """CPU seconds that all cores together have worked: not idle, not waiting for a disk, not stolen."""
+def cores_used(busy_s: float, whole_s: float, cores: int) -> float:
+    """How many cores worked: their share of all CPU time that was counted, which cannot be more than there are.
+
+    Over the time that passed instead it can: both are counted in ticks of 10 ms, which end at other moments.
+    """
+    return cores * min(1.0, max(0.0, busy_s) / whole_s) if whole_s > 0 else 0.0
+
+
+def _busy_s() -> tuple[float, float]:
+    """CPU seconds that all cores together have worked (not idle, not waiting for a disk, not stolen), and all of them."""
     times = psutil.cpu_times()
     idle = times.idle + getattr(times, "iowait", 0.0) + getattr(times, "steal", 0.0)
     guest = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # is in user and nice already
-    return float(sum(times) - idle - guest)
+    whole = float(sum(times) - guest)
+    return whole - idle, whole
 
 
 def _used_bytes() -> int:

@@ -191,6 +191,11 @@ def host_phases(
     return found
 
 
+def at_most(used: float | None, cores: int | None) -> float | None:
+    """Cores that were used, of so many: a recording may hold a little more, from ticks that ended at other moments."""
+    return min(used, float(cores)) if used is not None and cores else used
+
+
 def _one(where: _Where) -> HostPhase:
     session, cursor = where.session, where.cursor
     info = where.run.info.at(cursor)
@@ -201,7 +206,7 @@ def _one(where: _Where) -> HostPhase:
     unseen = away or ("its process is not to be seen there" if far else "the server's process was not sampled")
 
     cores = where.series("cpu_cores_used")
-    used = where.gauge(cores)
+    used = at_most(where.gauge(cores), where.machine.host.cores)
     cpu = None if used is None else used * 100
     if cores is None and not far:
         parts = [samples for samples in session.samples.values() if _is_part_of_cpu(samples.info.at(cursor))]
@@ -211,7 +216,7 @@ def _one(where: _Where) -> HostPhase:
     where.explain("cpu_percent", cores, cpu, "the host was not sampled")
 
     own = where.series("server_cpu_cores", v)
-    server_cores = where.gauge(own)
+    server_cores = at_most(where.gauge(own), where.machine.host.cores)
     where.explain("server_cpu_percent", own, server_cores, unseen)
     memory = where.series("server_rss_bytes", v)
     rss = where.gauge(memory, level=True)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from phasetop.columns import Tokens, Versions
 from phasetop.figures import UNKNOWN, memory, share, size
 from phasetop.gpuphases import dram_bytes_per_s
+from phasetop.hostphases import at_most
 from phasetop.machine import Machine as Whose
 from phasetop.machine import gpus_of, machine_of
 from phasetop.metrics import Measures
@@ -147,12 +148,14 @@ class Machine:
         cores = host.cpu_quota_cores or host.cores
         machine, own = now.series("cpu_cores_used"), now.series("server_cpu_cores", v=server)
         shown = machine or own
-        mine = now.read(own).value
+
+        def words(one: Sequence[float]) -> tuple[str, str]:
+            return f"{min(one[0], host.cores or one[0]):.2f}", "cores"
+
+        mine = at_most(now.read(own).value, host.cores)
         note = f"server {mine:.2f}" if mine is not None and machine is not None else ""
-        lane = self._lane(
-            "CPU", f"of {cores:g}" if cores else "", [shown], cores, now, lambda one: (f"{one[0]:.2f}", "cores"), note
-        )
-        busy = now.read(machine).value
+        lane = self._lane("CPU", f"of {cores:g}" if cores else "", [shown], cores, now, words, note)
+        busy = at_most(now.read(machine).value, host.cores)
         return lane if mine is None or busy is None else replace(lane, others=busy - mine)
 
     def _ram(self, now: _Now, server: int | None) -> Lane:

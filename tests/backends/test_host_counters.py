@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from phasetop.backends.cgroup import limits_of, throttled_ns, used_bytes
+from phasetop.backends.host import cores_used
 from phasetop.backends.host_counters import (
     Rapl,
     allowed_cores,
@@ -224,3 +225,11 @@ def test_heat_is_read_once_a_package_and_counts_the_hottest(tmp_path: Path) -> N
         core = 2 * package
         (tmp_path / f"{cpu}/cpu{core}/thermal_throttle/package_throttle_total_time_ms").write_text(f"{ms}\n")
         assert hot.read() == counted * 1_000_000
+
+
+def test_no_more_cores_work_than_there_are() -> None:
+    assert cores_used(1.0, 2.0, 2) == 1.0
+    assert cores_used(2.04, 2.04, 2) == 2.0  # in a second: ticks that ended a little later than the span
+    assert cores_used(2.05, 2.04, 2) == 2.0
+    assert cores_used(-0.01, 2.0, 2) == 0.0  # a counter that fell, as iowait's may
+    assert cores_used(0.0, 0.0, 2) == 0.0

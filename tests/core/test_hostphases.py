@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from phasetop import events as ev
 from phasetop.columns import LIVE, Versions
-from phasetop.hostphases import difference_over, mean_over
+from phasetop.hostphases import at_most, difference_over, mean_over
 from phasetop.metrics import Measures, measure
 from phasetop.session import Samples
 
@@ -185,3 +185,10 @@ def test_a_phase_that_was_not(session_of: Build) -> None:
     assert found.host["decode"].cpu_percent is None
     waited = figures(session_of, *REQUEST[:2], *REQUEST[3:])
     assert waited.unknown["host.phases.prefill"] == "prefill is not told apart"
+
+
+def test_an_old_recordings_jitter_of_ticks_is_no_core_more() -> None:
+    assert at_most(2.04, 2) == 2.0
+    assert at_most(1.5, 2) == 1.5
+    assert at_most(2.04, None) == 2.04
+    assert at_most(None, 2) is None
