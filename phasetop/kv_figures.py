@@ -44,7 +44,7 @@ def with_bytes(seen: Seen, kv: Kv, decode_per_s: float | None, unknown: Reasons,
         unknown: why a figure is not known, by its path in ``run --json``; reasons are added.
         sources: likewise where one is from.
     """
-    kv = replace(kv, full_in_s=_full_in(kv, decode_per_s, unknown))
+    kv = replace(kv, full_in_s=_full_in(seen, kv, decode_per_s, unknown))
     session, cursor = seen.session, seen.cursor
     server, model = session.server_of(seen.run, cursor), session.model_of(seen.run, cursor)
     told = _told(server)
@@ -122,7 +122,13 @@ def _filled(kv: Kv, found: Layout, told: Mapping[str, ev.Sourced], unknown: Reas
     )
 
 
-def _full_in(kv: Kv, decode_per_s: float | None, unknown: Reasons) -> float | None:
+def _full_in(seen: Seen, kv: Kv, decode_per_s: float | None, unknown: Reasons) -> float | None:
+    """When the context is full at the reply's rate, unless the reply must end before."""
+    most = seen.run.settings(seen.cursor).get("max_tokens")
+    left = most - seen.tally.output if isinstance(most, int) and not isinstance(most, bool) and most > 0 else None
+    if left is not None and kv.tokens is not None and kv.context is not None and kv.context - kv.tokens > left:
+        unknown["kv.full_in_s"] = f"the reply ends before it is full, at {most:,} tokens (max_tokens)"
+        return None
     if kv.tokens is not None and kv.context is not None and decode_per_s:
         return round((kv.context - kv.tokens) / decode_per_s, 3)
     reason = unknown.get("kv.context") or unknown.get("kv.tokens") or unknown.get("rates.decode_tok_per_s")

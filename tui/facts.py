@@ -44,7 +44,7 @@ def newest_notice(session: Session, run: Run | None, start: int, cursor: int) ->
 
     ``start`` is where the request's bands begin, which its other times count from, too.
     """
-    fresh = [n for n in session.notices.until(cursor)[-20:] if cursor - n.t < NOTICE_NS]
+    fresh = [n for n in session.notices.until(cursor)[-20:] if cursor - n.t < NOTICE_NS and not _is_over(session, n, cursor)]
     stall = None
     if run is not None:
         tokens, upto = run.tokens, run.tokens.index(cursor)
@@ -57,6 +57,12 @@ def newest_notice(session: Session, run: Run | None, start: int, cursor: int) ->
     if not fresh:
         return None
     return Notice(fresh[-1].text, fresh[-1].level, len(fresh) + (stall is not None))
+
+
+def _is_over(session: Session, notice: ev.Notice, cursor: int) -> bool:
+    """It says how a reply will end that has ended."""
+    run = session.runs.get(notice.r) if notice.code == "reply-limit" and notice.r is not None else None
+    return run is not None and run.ends.last(cursor) is not None
 
 
 def loading_since(session: Session, cursor: int) -> int | None:

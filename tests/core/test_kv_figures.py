@@ -41,7 +41,7 @@ def session(session_of: Build, options: dict[str, Any], model: dict[str, Any] | 
     return session_of(
         {"k": "server", "t": 1, "v": 0, "backend": more.get("backend", "llamacpp"), "options": told},
         {"k": "model", "t": 1, "m": 0, "v": 0, "name": "m", **described},
-        {"k": "request", "t": 2, "r": 0, "v": 0, "m": 0, "api": "raw", "prompt": "x"},
+        {"k": "request", "t": 2, "r": 0, "v": 0, "m": 0, "api": "raw", "prompt": "x", "asked": more.get("asked", {})},
         {"k": "state", "t": 3, "r": 0, "s": "sent", "at": 3},
         *({"k": "tok", "t": (100 + 10 * n) * MS, "r": 0, "x": "a"} for n in range(11)),
         {"k": "timings", "t": 201 * MS, "r": 0, "prompt_n": 100, "cached_n": 0, "gen_n": 11, "gen_ms": 100.0},
@@ -178,3 +178,15 @@ def test_before_the_cells_are_known(session_of: Build) -> None:
     assert (found.kv.used_bytes, found.kv.bytes_per_token, found.kv.caches) == (None, CELL, ())
     assert found.unknown["kv.used_bytes"] == found.unknown["kv.tokens"]
     assert found.unknown["kv.allocated_bytes"] == "the server does not tell its whole context"
+
+
+@pytest.mark.parametrize(("most", "seconds"), [(512, None), (3996, None), (3997, 39.86), (-1, 39.86), (None, 39.86)])
+def test_no_forecast_of_a_full_context_that_the_reply_never_reaches(
+    session_of: Build, most: int | None, seconds: float | None
+) -> None:
+    # 110 of 4,096 cells, 11 tokens so far: 3,986 more fill it, 3,997 in all
+    one = session(session_of, ARGV, running=True, asked={"max_tokens": most})
+    found = measure(one, one.runs[0])
+    assert found.kv.full_in_s == (None if seconds is None else pytest.approx(seconds, abs=0.001))
+    if seconds is None:
+        assert f"at {most:,} tokens" in found.unknown["kv.full_in_s"]

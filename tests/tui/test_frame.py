@@ -236,3 +236,14 @@ def test_figures_are_of_the_very_moment_that_the_cursor_stands_at() -> None:
     assert playing is not None
     assert playing.tokens.output is not None
     assert playing.tokens.output < 78  # as of the last beat, so that figures can be read
+
+
+def test_how_a_reply_will_end_is_no_news_once_it_has() -> None:
+    script = ask(opening(), 0, Turn(tokens=20))
+    text = "the reply ends at 512 tokens: -n N changes that"
+    script.add(ev.Notice(t=200 * MS, code="reply-limit", r=0, text=text))
+    session = session_of(script.sorted())
+    end = session.runs[0].ends.when[0]
+    before, after = frame_of(session, end - MS).notice, frame_of(session, end + MS).notice
+    assert before == Notice(text, "info")
+    assert after is None
