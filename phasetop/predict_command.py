@@ -163,7 +163,8 @@ def _print(done: Study, rows: list[Row], *, with_plot: bool) -> None:
 def _usual(first: Scenario) -> list[Scenario]:
     """What to set beside a scenario where nothing is asked to be varied: other weights, depths, batches."""
     found = [first]
-    found += [replace(first, dtype=each) for each in TABLE if each != first.dtype]
+    own = first.named.lower()  # the model's own types, which its file knows better than a table
+    found += [replace(first, dtype=each) for each in TABLE if each != own]
     if first.metadata is not None or first.kv_bytes_per_token is not None:
         trained = first.metadata.context_trained if first.metadata is not None else None
         found += [replace(first, context=each) for each in _DEPTHS if first.depth < each <= (trained or each)]

@@ -148,6 +148,13 @@ def test_several_of_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["inputs"]["prompt_tokens"] == 128
 
 
+def test_the_models_own_types_stand_once_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, "llama3.1-8b", "--gpu", "RTX 4090", "-P", "512", "-G", "512")
+    rows = [line.split() for line in text.partition("weights  ")[2].splitlines()[1:]]
+    plain = [row[0].lower() for row in rows if row[1:3] == ["512", "1"]]
+    assert plain == ["q4_k_m", "fp16", "q8_0", "int4"]
+
+
 def test_several_cards_as_one(capsys: pytest.CaptureFixture[str]) -> None:
     one, four = (said(capsys, "--params", "52B", "--gpu", "a100", "--gpus", n) for n in ("1", "4"))
     assert four["inputs"]["gpu"] == "4 × A100 SXM 80GB"

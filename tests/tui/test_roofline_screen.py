@@ -15,10 +15,12 @@ from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import FrameMaker
 from phasetop.tui.keys import TABLE
 from phasetop.tui.layout import layout
+from phasetop.tui.roofpage import lines_of
 from phasetop.tui.roofplot import Point, Roof
 from phasetop.tui.running import Options
 from phasetop.tui.theme import Look
 from phasetop.tui.view import View
+from phasetop.what_if import answer, own_of
 from tests.tui.cards import on_a_card, on_a_cpu
 from tests.tui.desk import Desk
 from tests.tui.fabricate import S, Turn, scripted, session_of
@@ -267,3 +269,21 @@ def test_names_do_not_lie_on_dots_nor_on_the_roof() -> None:
     assert text.count("●") == 2
     assert "decode 4.8" in text
     assert "prefill 5.0" in text
+
+
+def test_this_run_leaves_load_and_queue_out_as_the_prediction_does() -> None:
+    # queue 0.4 s, prefill 0.42 s, then the first token
+    turn = Turn(tokens=40, gap_ms=20, queue_ms=400, prefill_ms=420)
+    session = session_of(on_a_card(turn))
+    plan = layout(120, 36)
+    assert plan is not None
+    frame = FrameMaker(session).frame(session.last_t, plan, View(page="roofline"))
+    assert frame.measures is not None
+    assert frame.measures.latency.ttft_ns is not None
+    assert frame.measures.latency.ttft_ns > 0.8 * S
+    own = own_of(session, session.runs[0], frame.measures)
+    rows = {line.name: line.measured for line in lines_of(frame.measures, answer(own, Values()))}
+    assert rows["first token"] == rows["prefill"] == "0.42 s"
+    assert "in all" not in rows  # that is the whole wait on the screen of turns
+    assert "both phases" in rows
+    assert "this run, from prefill" in picture(session, (120, 36)).text()
