@@ -14,6 +14,7 @@ from phasetop.tui.frame import Frame
 from phasetop.tui.layout import rail_rows
 from phasetop.tui.textpane import limit_word
 from phasetop.tui.theme import GAP_ROLES
+from phasetop.tui.wording import first_fitting
 from phasetop.visible import clean
 
 FEW: Final = "too few tokens"
@@ -123,7 +124,14 @@ def _paint_figure(area: Area, y: int, figure: Figure, *, focused: bool = False) 
     area.label(0, y, fit(figure.name, 16 - len(figure.number)), focused=focused)  # never run together with the number
     area.right(17, y, figure.number)
     end = area.put(18, y, figure.unit, "soft")
-    area.right(area.width, y, fit(figure.note, max(0, area.width - end - 1)), "faint")
+    room = max(0, area.width - end - 1)
+    note = figure.note if figure.number != UNKNOWN else first_fitting(reasons(figure.note), room)
+    area.right(area.width, y, fit(note, room), "faint")
+
+
+def reasons(why: str) -> tuple[str, ...]:
+    """Why a figure is a dash, and the same in fewer words: cut, it would lose the one that matters."""
+    return (why, "not told" if why.startswith(("the server tells no", "the server does not")) else "i tells why")
 
 
 def _energy(frame: Frame) -> Figure:

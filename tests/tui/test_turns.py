@@ -104,3 +104,11 @@ def test_at_any_size_nothing_leaves_its_place(size: tuple[int, int]) -> None:
     for at in (0, 500 * MS, 60 * S):
         rows = drawn(several(), *size)
         assert all(len(row) <= size[0] for row in rows), at
+
+
+def test_the_legend_has_what_is_drawn_also_where_it_is_short() -> None:
+    script = opening()
+    ask(script, 0, Turn(tokens=100, gap_ms=100, queue_ms=85))  # less than a hundredth of its time
+    text = "\n".join(drawn(session_of(script.sorted()), 198, 20))
+    assert "■ queue" in text
+    assert "■ load" not in text
