@@ -160,6 +160,15 @@ class Tokens:
             return len(self.t)
         return bisect_right(self.t, cursor)
 
+    def ends(self, lines: int) -> tuple[int, int]:
+        """The first and the last line that is a token, of the first ``lines``; (-1, -1) where there is none."""
+        if not 0 <= self.first < lines:
+            return (-1, -1)
+        last = lines - 1
+        while not self.n[last]:
+            last -= 1
+        return (self.first, last)
+
     def append(self, tok: ev.Tok, where: tuple[int, int] | None = None) -> None:
         """Take one line; ``where`` is its (offset, length) in the file, kept when it holds more than the columns do."""
         self.extend((tok,), (where,))

@@ -128,7 +128,7 @@ def measure(session: Session, run: Run, cursor: int = LIVE) -> Measures:
     lines = run.tokens.index(cursor)
     end = run.ends.items[0] if run.ends.items and run.ends.when[0] <= cursor else None
     seen = Seen(session, run, cursor, lines, tally(run.tokens, lines), timings_at(run.timings, cursor), end)
-    found = borders(session, run, cursor, seen.tally, seen.timings, end)
+    found = borders(session, run, cursor, lines, seen.timings, end)
     unknown, sources = dict(found.unknown), dict(found.sources)
     tokens = count_tokens(seen, unknown, sources)
     speed = rates(seen, found, tokens, unknown, sources)

@@ -14,7 +14,6 @@ from msgspec import Struct
 from phasetop import events as ev
 from phasetop.columns import LIVE, TOOL
 from phasetop.session import Run, Session
-from phasetop.tally import Tally
 
 Phase = Literal["queue", "load", "prefill", "waiting", "decode", "finish"]
 
@@ -94,14 +93,13 @@ class _Load(Struct, frozen=True):
     known: bool  # begin and ready are stamps
 
 
-def borders(
-    session: Session, run: Run, cursor: int, tokens: Tally, timings: ev.Timings | None, end: ev.End | None
-) -> Borders:
-    """The bands of ``run`` as of ``cursor``; ``tokens``, ``timings`` and ``end`` as of it too."""
+def borders(session: Session, run: Run, cursor: int, lines: int, timings: ev.Timings | None, end: ev.End | None) -> Borders:
+    """The bands of ``run`` as of ``cursor``; ``timings``, ``end`` and how many token ``lines`` there are as of it too."""
     columns = run.tokens
+    first, last = columns.ends(lines)
     stop = max(end.t if end is not None else now(session, cursor), 0)
-    first_t = columns.t[tokens.first] if tokens.first >= 0 else None
-    last_t = columns.t[tokens.last] if tokens.first >= 0 else None
+    first_t = columns.t[first] if first >= 0 else None
+    last_t = columns.t[last] if first >= 0 else None
     if last_t is not None:
         stop = max(stop, last_t)
 
@@ -116,7 +114,7 @@ def borders(
     headers_t = next((state.t for state in reversed(states) if state.s == "headers"), None)
     if timings is not None and first_t is not None and timings.t < first_t:
         timings = None  # of the prefill, under way then
-    decode_t = _decode_begin(run, tokens, first_t, last_t, headers_t, timings, sources)
+    decode_t = _decode_begin(run, first, first_t, last_t, headers_t, timings, sources)
     if decode_t is not None:
         decode_t = max(decode_t, start)
     before = _before_first_token(run, states, start, decode_t, stop, headers_t, load, timings, end)
@@ -209,7 +207,7 @@ def _at(state: ev.State) -> int:
 
 def _decode_begin(
     run: Run,
-    tokens: Tally,
+    first: int,
     first_t: int | None,
     last_t: int | None,
     headers_t: int | None,
@@ -219,8 +217,8 @@ def _decode_begin(
     """Where decode begins: at the first token, or before it where that event carries several (DESIGN: Words)."""
     if first_t is None or last_t is None:
         return None
-    n = run.tokens.n[tokens.first]
-    if n == 1 or (n < 0 and run.tokens.channel[tokens.first] != TOOL):
+    n = run.tokens.n[first]
+    if n == 1 or (n < 0 and run.tokens.channel[first] != TOOL):
         return first_t
     for prog in reversed(run.progress.until(first_t)):
         if prog.total is not None and prog.done >= prog.total:

@@ -133,7 +133,7 @@ class LineFeed:
         """Take whole lines in order; tokens of one request that follow each other go in together."""
         toks: list[ev.Tok] = []
         places: list[tuple[int, int] | None] = []
-        decode, placed = codec.decode_token, self._placed
+        decode, placed, prefix = codec.decode_token, self._placed, codec.TOKEN_PREFIX
         for line in lines:
             if self._in_head:
                 self._pass_over(line)
@@ -141,7 +141,7 @@ class LineFeed:
             if self._over:
                 self.offset += len(line)
                 continue
-            if self._overlong or not line.startswith(codec.TOKEN_PREFIX) or (tok := decode(line)) is None:
+            if self._overlong or not line.startswith(prefix) or (tok := decode(line)) is None:
                 self._flush(toks, places)
                 self._take(line)
                 continue

@@ -153,8 +153,9 @@ class Session:
     def apply_tokens(self, r: int, toks: Sequence[ev.Tok], places: Sequence[tuple[int, int] | None]) -> None:
         """Take many `tok` lines of one request at once; the same as `apply` for each."""
         self.lines += len(toks)
-        self.last_t = max(self.last_t, max(tok.t for tok in toks))
-        self._earliest = min(self._earliest, min(tok.t for tok in toks))
+        stamps = [tok.t for tok in toks]
+        self.last_t = max(self.last_t, max(stamps))
+        self._earliest = min(self._earliest, min(stamps))
         self.run(r).tokens.extend(toks, places)
 
     def _take_samples(self, event: ev.Smp) -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from phasetop.columns import LIVE
 from phasetop.phases import Band, borders
 from phasetop.session import Run, Session
-from phasetop.tally import tally, timings_at
+from phasetop.tally import timings_at
 from phasetop.tui.lanes import SECOND_NS, axis_ns
 from phasetop.tui.waypoints import Waypoint, waypoints
 
@@ -76,9 +76,8 @@ class Course:
         known = self._known.get(run.r)
         if known is not None and known[0] == key:
             return known[1]
-        lines = len(run.tokens)
         end = run.ends.items[0] if run.ends.items else None
-        found = borders(self._session, run, LIVE, tally(run.tokens, lines), timings_at(run.timings, LIVE), end).phases
+        found = borders(self._session, run, LIVE, len(run.tokens), timings_at(run.timings, LIVE), end).phases
         span = Span(run.r, run.info.first_t, found.start, found.end, found.bands)
         self._known[run.r] = (key, span)
         return span

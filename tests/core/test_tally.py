@@ -74,6 +74,14 @@ def test_sums_are_what_their_words_say(lines: list[Line]) -> None:
     assert {name: found[name] for name in by_definition(lines)} == by_definition(lines)
 
 
+@given(LINES)
+def test_the_first_and_the_last_token_of_so_many_lines(lines: list[Line]) -> None:
+    tokens = columns(lines)
+    for k in range(len(lines) + 1):
+        those = [i for i, (_, n, _, _) in enumerate(lines[:k]) if n != 0]
+        assert tokens.ends(k) == ((those[0], those[-1]) if those else (-1, -1))
+
+
 SHARES = (0.5, 0.9, 0.95, 0.99)
 
 
