@@ -89,7 +89,8 @@ class Frame(Struct, frozen=True, eq=False):
     page_kind: Literal["none", "prompt", "reply"] = "none"
     error: str | None = None  # why nothing works, where no request says it
     has_probabilities: bool = False
-    history: tuple[Measures, ...] = ()  # every turn that has begun, where the layout shows them
+    history: tuple[Measures, ...] = ()  # the turns that there may be room for, this one among them, where they are shown
+    history_from: int = 0  # so many turns come before these
     tally: tuple[tuple[int, int], ...] = ()  # by step 1 to 7: tokens, and their time in ns
     upto: int = 0  # token lines that are shown
     token: TokenFacts | None = None  # the one under the cursor
@@ -133,8 +134,8 @@ class FrameMaker:
         """The Frame as of ``cursor`` (ns since the anchor)."""
         session = self._session
         self._failed = {}
-        if session.take_earliest() <= self._newest:  # it came late: what was computed as of then lacked it
-            self._measured.clear()
+        if (earliest := session.take_earliest()) <= self._newest:  # it came late: what was computed as of then lacked it
+            self._measured = {key: measures for key, measures in self._measured.items() if key[1] < earliest}
             self._steady.forget()
         self._newest = max(self._newest, cursor)
         runs = [run for run in session.runs.values() if run.info.at(cursor) is not None]
@@ -205,6 +206,7 @@ class FrameMaker:
         looked = replace(view, token=token) if view.token is None else view
         page = self._part("text", lambda: self._page(run, measures, upto, layout, looked), Page())
         ending = self._part("text", lambda: _ending(session, run, cursor), None)
+        turns = _turns_shown(runs, run, layout, view)
         return replace(
             base,
             state="load" if _waits_for(base.task, state_of(measures)) else state_of(measures),
@@ -216,7 +218,8 @@ class FrameMaker:
             page=page,
             page_kind="reply" if upto else "prompt",
             has_probabilities=upto > 0 and not all(isnan(p) for p in run.tokens.logp[max(0, upto - 8) : upto]),
-            history=self._part("turns", lambda: self._history(runs, cursor, layout, view), ()),
+            history=self._part("turns", lambda: tuple(self._measure(one, cursor) for one in runs[turns]), ()),
+            history_from=turns.start,
             tally=self._part("figures", lambda: self._tracer.tally(run, upto), ()),
             upto=upto,
             token=self._part("token", lambda: self._token(run, token, phases.start, view, ending), None),
@@ -237,13 +240,6 @@ class FrameMaker:
         except Exception as error:
             self._failed[name] = Failure.of(error)
             return instead
-
-    def _history(self, runs: list[Run], cursor: int, layout: Layout, view: View) -> tuple[Measures, ...]:
-        return (
-            tuple(self._measure(one, cursor) for one in runs)
-            if layout.second_rail is not None or view.page == "turns" or layout.alone_pane == "figures"
-            else ()
-        )
 
     def _idle_lanes(self, cursor: int, layout: Layout) -> tuple[Lane, ...]:
         """The machine's figures without a request: there is no time axis to draw on."""
@@ -347,6 +343,14 @@ def _waits_for(task: ev.Task | None, state: State) -> bool:
     if task is None or state not in ("failed", "waiting", "stopped"):
         return False
     return state == "failed" or (task.title or "").startswith(PULL)
+
+
+def _turns_shown(runs: list[Run], run: Run, layout: Layout, view: View) -> slice:
+    """Which turns the table can show: as many as there are rows, the newest with ``run`` among them."""
+    if layout.second_rail is None and view.page != "turns" and layout.alone_pane != "figures":
+        return slice(0, 0)
+    first = min(runs.index(run), max(0, len(runs) - layout.height))
+    return slice(first, first + layout.height)
 
 
 def _cards(measures: Measures) -> int:

@@ -82,7 +82,8 @@ def paint(area: Area, frame: Frame) -> None:
     at = next((i for i, each in enumerate(history) if each.r == frame.r), len(history) - 1)
     first = min(at, max(0, len(history) - room))
     shown = history[first : first + room]
-    _paint_table(area, columns, shown, first, frame.r)
+    number = frame.history_from + first + 1
+    _paint_table(area, columns, shown, number, frame.r)
     longest = max((measures.phases.wall_ns for measures in shown), default=0)
     if beside:
         bars = area.area(end + 3, 0, area.width - end - 3, area.height)
@@ -92,15 +93,15 @@ def paint(area: Area, frame: Frame) -> None:
         return
     y = len(shown) + 3
     _paint_scale(area.area(_NUMBER + 1, 0, area.width - _NUMBER - 1, area.height), y, shown, longest)
-    for number, measures in enumerate(shown, first + 1):
+    for i, measures in enumerate(shown):
         y += 1
         this = measures.r == frame.r
-        area.right(_NUMBER, y, str(number), "ink" if this else "faint")
+        area.right(_NUMBER, y, str(number + i), "ink" if this else "faint")
         _paint_bar(area, _NUMBER + 1, y, measures, longest, this=this)
 
 
-def _paint_table(area: Area, columns: tuple[Column, ...], shown: tuple[Measures, ...], first: int, r: int | None) -> None:
-    """Heads, units, a row a turn."""
+def _paint_table(area: Area, columns: tuple[Column, ...], shown: tuple[Measures, ...], number: int, r: int | None) -> None:
+    """Heads, units, a row a turn; ``number``: the first one's."""
     area.put(0, 0, "turns", "soft")
     x = _NUMBER
     for column in columns:
@@ -110,7 +111,7 @@ def _paint_table(area: Area, columns: tuple[Column, ...], shown: tuple[Measures,
     for y, measures in enumerate(shown, 2):
         this = measures.r == r
         area.put(0, y, "▸" if this else "")
-        area.right(_NUMBER, y, str(first + y - 1), "ink" if this else "faint")
+        area.right(_NUMBER, y, str(number + y - 2), "ink" if this else "faint")
         x = _NUMBER
         for column in columns:
             x += column.width

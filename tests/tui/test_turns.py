@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from phasetop import events as ev
-from phasetop.session import Session
+from phasetop.metrics import Measures, measure
+from phasetop.session import Run, Session
+from phasetop.tui import frame as frames
 from phasetop.tui import turns
 from phasetop.tui.cells import Canvas
 from phasetop.tui.frame import FrameMaker
@@ -112,3 +114,49 @@ def test_the_legend_has_what_is_drawn_also_where_it_is_short() -> None:
     text = "\n".join(drawn(session_of(script.sorted()), 198, 20))
     assert "■ queue" in text
     assert "■ load" not in text
+
+
+def hundreds(n: int) -> Session:
+    """So many turns, the reply of each a token longer than the one before."""
+    session, t = Session(), S
+    for r in range(n):
+        session.apply(ev.Request(t=t, r=r, api="chat"))
+        session.apply(ev.State(t=t, r=r, s="sent", at=t))
+        for _ in range(r + 2):
+            t += 10 * MS
+            session.apply(ev.Tok(t=t, r=r, x="a"))
+        session.apply(ev.End(t=t, r=r, finish="stop"))
+        t += S
+    return session
+
+
+@pytest.mark.parametrize("turn", [None, 3, 20, 75])
+def test_of_many_turns_those_in_sight_have_their_own_numbers(turn: int | None) -> None:
+    rows = drawn(hundreds(90), 118, 30, turn=turn)
+    table = [row.replace("▸", " ").split() for row in rows[2:30]]
+    numbers = [int(cells[0]) for cells in table]
+    assert numbers == list(range(numbers[0], numbers[0] + 28))
+    assert [int(cells[3]) for cells in table] == [n + 1 for n in numbers]  # prompt, cached, reply
+    marked = [int(row.replace("▸", " ").split()[0]) for row in rows if "▸" in row]
+    assert marked == [90 if turn is None else turn + 1]
+
+
+def test_a_frame_measures_no_more_turns_than_can_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 600 turns a frame on a wide terminal once took 240 ms, each time: more were measured than are kept."""
+    measured: list[int] = []
+
+    def counting(session: Session, run: Run, at: int) -> Measures:
+        measured.append(run.r)
+        return measure(session, run, at)
+
+    monkeypatch.setattr(frames, "measure", counting)
+    session = hundreds(600)
+    plan = layout(200, 60)
+    assert plan is not None
+    assert plan.second_rail is not None
+    maker = FrameMaker(session)
+    assert len(maker.frame(session.last_t + 2 * S, plan, View()).history) <= plan.height
+    assert len(measured) <= plan.height
+    del measured[:]
+    maker.frame(session.last_t + 3 * S, plan, View())
+    assert measured == []
