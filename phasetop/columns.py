@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from math import fsum
+from sys import intern
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -28,6 +29,10 @@ ANSWER, THINK, TOOL = range(3)
 CHANNEL_NUMBERS: Final = {name: number for number, name in enumerate(CHANNELS)}
 
 NO_GAP: Final = -1
+_TO_SHARE: Final = 64
+"""So many lines at once are a live session's. Their texts are kept once each: they are half of a token's memory, and a model
+has some 100,000 of them. A recording that is loaded is gone soon, and would take 15 % longer.
+"""
 NAN: Final = float("nan")
 
 D = TypeVar("D", bound=ev.Event)
@@ -149,7 +154,7 @@ class Tokens:
         self.uncounted = -1  # the first line of unknown n
         self.first = -1  # the first line that is a token
         self._last_t = -1  # of the newest token line
-        self._pace = Pace()
+        self._pace: Pace | None = None  # while more may come: it holds every gap once more
 
     def __len__(self) -> int:
         return len(self.t)
@@ -181,8 +186,8 @@ class Tokens:
         stamps, counts, steps, stalls, detail = self.t, self.count, self.step, self.stalls, self.detail
         add_t, add_n, add_count, add_channel = stamps.append, self.n.append, counts.append, self.channel.append
         add_gap, add_step, add_text = self.gap_ns.append, steps.append, self.text.append
-        add_logp, add_id, grade, channels = self.logp.append, self.ids.append, self._pace.grade, CHANNEL_NUMBERS
-        i, last_t = len(stamps), self._last_t
+        add_logp, add_id, grade, channels = self.logp.append, self.ids.append, self._paced().grade, CHANNEL_NUMBERS
+        i, last_t, share = len(stamps), self._last_t, len(toks) <= _TO_SHARE
         newest = stamps[-1] if i else 0
         count = counts[-1] if i else 0
         for tok, where in zip(toks, places, strict=True):
@@ -224,7 +229,7 @@ class Tokens:
                 self._append_pieces(i, tok)
             else:
                 p, token_id = tok.p, tok.i
-                add_text(x)  # type: ignore[arg-type]
+                add_text(intern(x) if share and type(x) is str else x)  # type: ignore[arg-type]
                 add_logp(p if isinstance(p, float) else NAN)
                 add_id(token_id if isinstance(token_id, int) else -1)
             if where is not None and (pieces or tok.top):
@@ -233,6 +238,19 @@ class Tokens:
                 self.tool[i] = tok.tool
             i += 1
         self._last_t = last_t
+
+    def rest(self) -> None:
+        """The reply ended: let go of what only a further line would need, and what such a line can make again."""
+        self._pace = None
+
+    def _paced(self) -> Pace:
+        """The pace so far."""
+        if self._pace is None:
+            self._pace = Pace()
+            for gap in self.gap_ns:
+                if gap != NO_GAP:
+                    self._pace.median.add(gap)
+        return self._pace
 
     def _append_pieces(self, i: int, tok: ev.Tok) -> None:
         """Several tokens in one line, or bytes: one text, or all the line's bytes where they are no whole UTF-8."""

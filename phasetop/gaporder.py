@@ -1,7 +1,7 @@
 """Percentiles of the gaps in a request's first lines, for any number of lines, without sorting them again.
 
 The gaps are sorted in blocks of lines as they come, and two neighbours of a size are merged into one of twice that. The
-first n lines are then a few sorted lists and a rest shorter than a block; a percentile is found by bisecting all of them
+first n lines are then a few sorted arrays and a rest shorter than a block; a percentile is found by bisecting all of them
 for a value that has so many below it. So a live view pays for what is new, and a seek the same in both directions.
 """
 
@@ -23,12 +23,12 @@ class GapOrder:
 
     def __init__(self, gaps: array[int]) -> None:
         self._gaps = gaps
-        self._levels: list[list[list[int]]] = []  # level k: sorted gaps of 2**k blocks each
-        self._rest: list[int] = []
+        self._levels: list[list[array[int]]] = []  # level k: sorted gaps of 2**k blocks each
+        self._rest: array[int] = array("q")
         self._rest_at = 0  # the lines that the rest goes up to; it begins at the block's first
 
-    def _sorted(self, begin: int, end: int) -> list[int]:
-        return sorted(gap for gap in self._gaps[begin:end] if gap >= 0)
+    def _sorted(self, begin: int, end: int) -> array[int]:
+        return array("q", sorted(gap for gap in self._gaps[begin:end] if gap >= 0))
 
     def _blocks(self, n: int) -> None:
         """Have all whole blocks of the first ``n``."""
@@ -41,27 +41,28 @@ class GapOrder:
                 self._levels[level].append(made)
                 if len(self._levels[level]) % 2:
                     break
-                made = sorted(self._levels[level][-2] + made)
+                made = array("q", sorted(self._levels[level][-2] + made))
                 level += 1
 
-    def parts(self, lines: int) -> list[list[int]]:
-        """Sorted lists that together hold the gaps of the first ``lines`` lines. They are its own: look, don't touch."""
+    def parts(self, lines: int) -> list[array[int]]:
+        """Sorted arrays that together hold the gaps of the first ``lines`` lines. They are its own: look, don't touch."""
         whole = lines // BLOCK_LINES
         self._blocks(whole)
-        found, at = [], 0
+        found: list[array[int]] = []
+        at = 0
         for level in range(len(self._levels) - 1, -1, -1):
             if whole >> level & 1:
                 found.append(self._levels[level][at >> level])
                 at += 1 << level
         begin = whole * BLOCK_LINES
         if not begin <= self._rest_at <= lines:
-            self._rest, self._rest_at = [], begin
-        fresh = [gap for gap in self._gaps[self._rest_at : lines] if gap >= 0]
+            self._rest, self._rest_at = array("q"), begin
+        fresh = array("q", (gap for gap in self._gaps[self._rest_at : lines] if gap >= 0))
         if len(fresh) <= _INSERT_AT_MOST:
             for gap in fresh:
                 insort(self._rest, gap)
         else:
-            self._rest = sorted(self._rest + fresh)
+            self._rest = array("q", sorted(self._rest + fresh))
         self._rest_at = lines
         found.append(self._rest)
         return [part for part in found if part]
@@ -79,8 +80,8 @@ class GapOrder:
         return found
 
 
-def _pair(parts: list[list[int]], k: int) -> tuple[int, int | None]:
-    """The values number ``k`` and ``k`` + 1 (from 0) of sorted lists taken together; None where there is no further one."""
+def _pair(parts: list[array[int]], k: int) -> tuple[int, int | None]:
+    """The values number ``k`` and ``k`` + 1 (from 0) of sorted arrays taken together; None where there is no further one."""
     if len(parts) == 1:
         only = parts[0]
         return only[k], only[k + 1] if k + 1 < len(only) else None

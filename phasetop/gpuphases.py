@@ -18,7 +18,8 @@ from phasetop import events as ev
 from phasetop.hostphases import HOST_PHASES, HostPhaseName, difference_over, weighed_over
 from phasetop.machine import NOT_SAMPLED, SAMPLE_NS, TOO_SHORT, gpus_of, machine_of
 from phasetop.phases import Band, Phases
-from phasetop.session import Run, Samples, Session
+from phasetop.samples import Samples
+from phasetop.session import Run, Session
 
 ENOUGH: Final = 0.8
 """A mean stands for a phase if samples cover this share of it."""

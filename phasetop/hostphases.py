@@ -13,7 +13,8 @@ from msgspec import Struct
 from phasetop import events as ev
 from phasetop.machine import NOT_SAMPLED, TOO_SHORT, Machine, machine_of
 from phasetop.phases import Phases
-from phasetop.session import Run, Samples, Session
+from phasetop.samples import Samples
+from phasetop.session import Run, Session
 
 HostPhaseName = Literal["prefill", "decode"]
 HOST_PHASES: Final[tuple[HostPhaseName, ...]] = ("prefill", "decode")
@@ -35,12 +36,17 @@ class HostPhase(Struct, frozen=True):
 
 
 class _Sums(Struct):
-    """Of one series: time and value × time of all samples before each, ns."""
+    """Of one series: time and value × time of all samples before every `_SUMMED`th, ns; and of the first ``n``."""
 
-    weight: array[float]
-    value: array[float]
+    weights: array[float]
+    values: array[float]
+    n: int = 0
+    weight: float = 0.0
+    value: float = 0.0
 
 
+_SUMMED: Final = 16
+"""A sum goes on from one that is kept: to keep all of them would take two thirds of the samples' own room."""
 _sums: WeakKeyDictionary[Samples, _Sums] = WeakKeyDictionary()
 
 
@@ -48,12 +54,31 @@ def _summed(samples: Samples, to: int) -> _Sums:
     sums = _sums.get(samples)
     if sums is None:
         sums = _sums[samples] = _Sums(array("d", [0.0]), array("d", [0.0]))
-    for i in range(len(sums.weight) - 1, to):
-        value, span = samples.value[i], samples.t[i] - samples.t0[i]
-        known = not math.isnan(value)
-        sums.weight.append(sums.weight[-1] + (span if known else 0))
-        sums.value.append(sums.value[-1] + (value * span if known else 0.0))
+    while sums.n < to:
+        end = min(to, (sums.n // _SUMMED + 1) * _SUMMED)
+        sums.weight, sums.value = _further(samples, sums.n, end, sums.weight, sums.value)
+        sums.n = end
+        if end % _SUMMED == 0:
+            sums.weights.append(sums.weight)
+            sums.values.append(sums.value)
     return sums
+
+
+def _further(samples: Samples, begin: int, end: int, weight: float, value: float) -> tuple[float, float]:
+    """Sums gone on by some samples."""
+    values, t0, t = samples.value, samples.t0, samples.t
+    for i in range(begin, end):
+        each, span = values[i], t[i] - t0[i]
+        if not math.isnan(each):
+            weight += span
+            value += each * span
+    return weight, value
+
+
+def _before(samples: Samples, sums: _Sums, i: int) -> tuple[float, float]:
+    """The sums of all samples before one."""
+    k = i // _SUMMED
+    return _further(samples, k * _SUMMED, i, sums.weights[k], sums.values[k])
 
 
 def mean_over(samples: Samples, t0: int, t1: int, cursor: int) -> float | None:
@@ -79,8 +104,10 @@ def weighed_over(samples: Samples, t0: int, t1: int, cursor: int) -> tuple[float
                 weight += overlap
                 value += overlap * samples.value[i]
     if last > first + 1:
-        weight += sums.weight[last] - sums.weight[first + 1]
-        value += sums.value[last] - sums.value[first + 1]
+        weight_after, value_after = _before(samples, sums, last)
+        weight_before, value_before = _before(samples, sums, first + 1)
+        weight += weight_after - weight_before
+        value += value_after - value_before
     return weight, value
 
 

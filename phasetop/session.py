@@ -7,12 +7,15 @@ one. The figures are not here: they are pure functions of (Session, cursor) in `
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
+from sys import intern
 from typing import Any
+
+import msgspec
 
 from phasetop import events as ev
 from phasetop.columns import LIVE, NAN, Happenings, Tokens, Versions
+from phasetop.samples import Samples, stamp
 
 
 class Run:
@@ -38,19 +41,6 @@ class Run:
         """
         info = self.info.at(cursor)
         return {} if info is None else (info.asked if info.applied is None else info.applied) or {}
-
-
-class Samples:
-    """One series' samples: value (NaN: none) over the interval [t0, t]; ``why`` holds the reason of a null."""
-
-    __slots__ = ("__weakref__", "info", "t", "t0", "value", "why")
-
-    def __init__(self, info: Versions[ev.Series]) -> None:
-        self.info = info
-        self.t0: array[int] = array("q")
-        self.t: array[int] = array("q")
-        self.value: array[float] = array("d")
-        self.why: dict[int, str] = {}
 
 
 class Session:
@@ -114,9 +104,11 @@ class Session:
             case ev.Request():
                 self.run(event.r).info.add(event)
             case ev.Prompt():
-                self.run(event.r).prompt.add(event)
+                self.run(event.r).prompt.add(_without_ids(event))
             case ev.End():
-                self.run(event.r).ends.add(event)
+                run = self.run(event.r)
+                run.ends.add(event)
+                run.tokens.rest()
             case ev.Slot():
                 self.run(event.r).slots.add(event)
             case ev.Hello():
@@ -162,16 +154,16 @@ class Session:
         if event.phase is not None:
             self.phase_samples.add(event)
             return
+        sampled: list[Samples] = []
         for key, value in event.v.items():
             series = self._samples_by_key.get(key)
             if series is None:
                 continue
             if value is None and event.e and key in event.e:
-                series.why[len(series.t)] = event.e[key]
-            t = max(event.t, series.t[-1]) if series.t else event.t
-            series.t0.append(min(event.t0, t))
-            series.t.append(t)
+                series.why[len(series.value)] = event.e[key]
             series.value.append(NAN if value is None else value)
+            sampled.append(series)
+        stamp(sampled, event.t0, event.t)
 
     def series(
         self, name: str, *, v: int | None = None, part: str | None = None, d: int = 0, cursor: int = LIVE
@@ -204,3 +196,12 @@ class Session:
         """The model that a request ran on, as far as that was known at the cursor."""
         info = run.info.at(cursor)
         return self.models[info.m].at(cursor) if info and info.m is not None and info.m in self.models else None
+
+
+def _without_ids(event: ev.Prompt) -> ev.Prompt:
+    """A prompt as it is kept: every turn of a chat brings all of it again, so its pieces are kept once each.
+
+    Its ids stay in the file: nobody asks for them, and they would take as much as all the rest.
+    """
+    pieces = event.pieces and [intern(piece) if type(piece) is str else piece for piece in event.pieces]
+    return msgspec.structs.replace(event, ids=None, pieces=pieces)

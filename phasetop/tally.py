@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
@@ -19,6 +19,10 @@ from phasetop.gaporder import GapOrder
 
 CHECKPOINT_LINES: Final = 512
 """A jump sums at most so many lines again."""
+CHECKPOINT_TIMINGS: Final = 32
+"""Likewise so many timings."""
+REQUESTS_KEPT: Final = 16
+"""What was summed and sorted of so many requests is kept: it takes as much memory as their columns, and one looks at few."""
 CROWDED_EVENTS: Final = 4
 """A read with this many token events is one that somebody buffered."""
 
@@ -65,20 +69,35 @@ class _Memo(Struct):
     order: GapOrder | None = None
 
 
+class _Merged(Struct):
+    """What was merged of one request's timings: the first ``n``, and as it was after each `CHECKPOINT_TIMINGS`."""
+
+    n: int = 0
+    newest: ev.Timings | None = None
+    checkpoints: list[ev.Timings | None] = field(default_factory=lambda: [None])
+
+
 _memos: WeakKeyDictionary[Tokens, _Memo] = WeakKeyDictionary()
-_merged: WeakKeyDictionary[Happenings[ev.Timings], list[ev.Timings]] = WeakKeyDictionary()
+_merged: WeakKeyDictionary[Happenings[ev.Timings], _Merged] = WeakKeyDictionary()
+
+C = TypeVar("C", Tokens, Happenings[ev.Timings])
+M = TypeVar("M", _Memo, _Merged)
 
 
-def _memo(tokens: Tokens) -> _Memo:
-    memo = _memos.get(tokens)
-    if memo is None:
-        memo = _memos[tokens] = _Memo()
-    return memo
+def _kept(of: WeakKeyDictionary[C, M], columns: C, make: type[M]) -> M:
+    """What is kept of some columns; those that were asked for longest ago go, and are summed again when they are wanted."""
+    kept = of.pop(columns, None)
+    if kept is None:
+        kept = make()
+        while len(of) >= REQUESTS_KEPT:
+            del of[next(iter(of))]
+    of[columns] = kept
+    return kept
 
 
 def tally(tokens: Tokens, lines: int) -> Tally:
     """The sums over the first ``lines`` lines."""
-    memo = _memo(tokens)
+    memo = _kept(_memos, tokens, _Memo)
     k = bisect_right(memo.lines, lines) - 1
     if not memo.lines[k] <= memo.at <= lines:
         memo.at, memo.tally = memo.lines[k], memo.checkpoints[k]
@@ -143,7 +162,7 @@ def _further(tokens: Tokens, known: Tally, begin: int, to: int) -> Tally:
 
 def gap_percentiles(tokens: Tokens, lines: int, shares: Sequence[float]) -> list[float]:
     """Percentiles of the gaps of the first ``lines`` lines, ns; there must be one. ``shares`` in [0, 1]."""
-    memo = _memo(tokens)
+    memo = _kept(_memos, tokens, _Memo)
     if memo.order is None:
         memo.order = GapOrder(tokens.gap_ns)
     return memo.order.percentiles(lines, shares)
@@ -154,18 +173,23 @@ def timings_at(timings: Happenings[ev.Timings], cursor: int) -> ev.Timings | Non
     k = bisect_right(timings.when, cursor)
     if not k:
         return None
-    merged = _merged.get(timings)
-    if merged is None:
-        merged = _merged[timings] = []
-    for event in timings.items[len(merged) : k]:
-        if not merged:
-            merged.append(event)
-            continue
-        before = merged[-1]
-        whole = {name: value for name in _TIMINGS_KEYS if (value := getattr(event, name)) is not None}
-        new = ev.Timings(**{**{name: getattr(before, name) for name in _TIMINGS_KEYS}, **whole})
-        merged.append(new)
-    return merged[k - 1]
+    merged = _kept(_merged, timings, _Merged)
+    if merged.n > k:
+        at = k // CHECKPOINT_TIMINGS
+        merged.n, merged.newest = at * CHECKPOINT_TIMINGS, merged.checkpoints[at]
+    for event in timings.items[merged.n : k]:
+        merged.n, merged.newest = merged.n + 1, _over(merged.newest, event)
+        if merged.n == len(merged.checkpoints) * CHECKPOINT_TIMINGS:
+            merged.checkpoints.append(merged.newest)
+    return merged.newest
+
+
+def _over(before: ev.Timings | None, event: ev.Timings) -> ev.Timings:
+    """What an event says, and for the keys that it does not have what was known before."""
+    if before is None:
+        return event
+    whole = {name: value for name in _TIMINGS_KEYS if (value := getattr(event, name)) is not None}
+    return ev.Timings(**{**{name: getattr(before, name) for name in _TIMINGS_KEYS}, **whole})
 
 
 _TIMINGS_KEYS: Final = ev.Timings.__struct_fields__

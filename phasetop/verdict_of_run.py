@@ -14,7 +14,7 @@ from phasetop.kv_figures import layout_of
 from phasetop.machine import machine_of
 from phasetop.phases import Band
 from phasetop.run_devices import BANDWIDTH
-from phasetop.session import Samples
+from phasetop.samples import Samples
 from phasetop.verdict import Verdict, judge
 from phasetop.verdict_evidence import UNEVEN, Evidence, Judged, Throttle
 

@@ -13,7 +13,8 @@ from phasetop import events as ev
 from phasetop.figures import UNKNOWN, memory
 from phasetop.gpuphases import held_back
 from phasetop.machine import Machine, gpus_of, machine_of
-from phasetop.session import Samples, Session
+from phasetop.samples import Samples
+from phasetop.session import Session
 from phasetop.tui.cells import Area, fit
 from phasetop.tui.machine import STALE_NS, Worked, read
 from phasetop.visible import clean

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from phasetop.columns import Tokens
 from phasetop.pace import STALL, USUAL
-from phasetop.session import Samples
+from phasetop.samples import Samples
 from phasetop.tui.cells import BRAILLE, DOTS
 from phasetop.tui.theme import Accent
 

@@ -17,8 +17,10 @@ from phasetop.hostphases import at_most
 from phasetop.machine import Machine as Whose
 from phasetop.machine import gpus_of, machine_of
 from phasetop.metrics import Measures
-from phasetop.session import Run, Samples, Session
+from phasetop.samples import Samples
+from phasetop.session import Run, Session
 from phasetop.tui.lanes import SECOND_NS, Axis, LevelLane
+from phasetop.tui.lately import lately
 
 GPM: Final = "GPM"
 MEMORY_BUSY: Final = "mem busy"
@@ -104,7 +106,7 @@ class Machine:
     def __init__(self) -> None:
         self._found: dict[tuple[str, int, int | None], Samples] = {}
         self._lanes: dict[str, LevelLane] = {}
-        self._paces: dict[int, TokenRate] = {}  # a request
+        self._paces: dict[int, TokenRate] = {}  # a request; of those looked at lately
 
     def lanes(
         self, session: Session, axis: Axis, at: int, areas: int, of: Worked | None, pairs: int = 1
@@ -212,7 +214,7 @@ class Machine:
         levels: tuple[float | None, ...] = (None,) * now.axis.columns
         peak, each = roofline.peak_bytes_per_s, roofline.decode_bytes_per_token
         if peak and each and now.axis.columns:
-            rates = self._paces.setdefault(of.run.r, TokenRate()).update(of.run.tokens, now.axis, now.areas)
+            rates = lately(self._paces, of.run.r, TokenRate).update(of.run.tokens, now.axis, now.areas)
             levels = tuple(None if rate is None else min(1.0, rate * each / peak) for rate in rates)
         number, unit = size(roofline.read_bytes_per_s).split()
         note = "est." if roofline.mbu is None else f"{share(roofline.mbu)} est."

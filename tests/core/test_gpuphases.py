@@ -12,7 +12,7 @@ from phasetop.gpuphases import why_none
 from phasetop.hostphases import weighed_over
 from phasetop.metrics import measure
 from phasetop.report import request_object
-from phasetop.session import Samples
+from phasetop.samples import Samples
 from phasetop.summary import lines
 
 if TYPE_CHECKING:

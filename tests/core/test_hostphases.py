@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phasetop import events as ev
+from phasetop import hostphases
 from phasetop.columns import LIVE, Versions
 from phasetop.hostphases import at_most, difference_over, mean_over
 from phasetop.metrics import Measures, measure
-from phasetop.session import Samples
+from phasetop.samples import Samples
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -69,6 +70,24 @@ def test_a_mean_by_definition(spans: list[tuple[int, int, float]], t0: int, t1: 
         weight = sum(span for span, _ in parts if span > 0)
         want = sum(span * value for span, value in parts if span > 0) / weight if weight else None
         assert mean_over(samples, t0, t1, cursor) == (want if want is None else pytest.approx(want))
+
+
+@given(SPANS, st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300), st.integers(0, 600)), min_size=1, max_size=5))
+def test_a_mean_is_the_same_to_the_last_bit_however_many_sums_are_kept(
+    spans: list[tuple[int, int, float]], asked: list[tuple[int, int, int]]
+) -> None:
+    """Live and replay ask in another order, and must show the same."""
+    rows, at = [], 0
+    for pause, span, value in spans:
+        rows.append((at + pause, at + pause + span, value / 3))
+        at += pause + span
+    found = []
+    for step in (1, 3, 16):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(hostphases, "_SUMMED", step)
+            samples = series_of(*rows)
+            found.append([mean_over(samples, t0, t1, cursor) for t0, t1, cursor in asked])
+    assert found[0] == found[1] == found[2]
 
 
 def test_a_counter_is_interpolated_at_the_borders() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phasetop import codec
 from phasetop import events as ev
 from phasetop.columns import LIVE, NO_GAP, THINK, TOOL, Happenings, Tokens, Versions
 from phasetop.pace import STALL, USUAL
@@ -73,6 +74,51 @@ def test_stalls_are_found_as_they_come_and_tool_calls_are_none() -> None:
     assert list(tokens.stalls) == [18]
     assert list(tokens.step[17:]) == [USUAL, STALL, STALL]  # what came in the same read shares its step
     assert not tokens_of(*beat, ev.Tok(t=late, r=0, x="b", c="tool")).stalls
+
+
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=60), st.sets(st.integers(0, 60)))
+def test_lines_that_come_after_the_end_are_graded_as_if_nothing_had_been_let_go(steps: list[int], rests: set[int]) -> None:
+    tokens, other, t = Tokens(), Tokens(), 10
+    for i, step in enumerate(steps):
+        t += step * MS
+        line = ev.Tok(t=t, r=0, x="a", n=i % 7)
+        tokens.append(line)
+        other.append(line)
+        if i in rests:
+            tokens.rest()
+    assert (tokens.step, tokens.gap_ns, tokens.stalls) == (other.step, other.gap_ns, other.stalls)
+
+
+def test_the_end_lets_go_of_what_only_further_gaps_need(session_of: Build) -> None:
+    """Two heaps with every gap in them: 40 bytes a token, as much as its figures."""
+    lines = [{"k": "tok", "t": 10 * MS * i, "r": 0, "x": "a"} for i in range(9)]
+    running, over = session_of(*lines), session_of(*lines, {"k": "end", "t": 100 * MS, "r": 0, "finish": "stop"})
+    assert running.runs[0].tokens._pace is not None
+    assert over.runs[0].tokens._pace is None
+
+
+def test_a_text_that_comes_again_is_kept_once() -> None:
+    """Half of a token's memory is its text, and a session has a few thousand different ones."""
+    session = Session()
+    for r in range(2):
+        for text in (" a word", 5):
+            line = codec.decode_token(codec.encode(ev.Tok(t=1, r=r, x=text)))
+            assert line is not None
+            session.apply(line)
+        pieces: list[str | int | dict[str, str]] = [" a word", 7, {"b": "8J8="}]
+        prompt = codec.decode_lean(codec.encode(ev.Prompt(t=2, r=r, n=3, pieces=pieces, ids=[1, 2, 3], rendered="a word")))
+        assert isinstance(prompt, ev.Prompt)
+        session.apply(prompt)
+    first, second = (session.runs[r] for r in range(2))
+    assert first.tokens.text == second.tokens.text == [" a word", 5]
+    assert first.tokens.text[0] is second.tokens.text[0]
+    prompts = [run.prompt.at() for run in (first, second)]
+    for told in prompts:
+        assert told is not None
+        assert told.pieces is not None
+        assert (told.pieces, told.rendered, told.n) == (pieces, "a word", 3)
+        assert told.pieces[0] is first.tokens.text[0]
+        assert told.ids is None  # they are in the file
 
 
 def test_bytes_that_are_no_whole_text_keep_their_order() -> None:

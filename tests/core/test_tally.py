@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from array import array
 from itertools import groupby, pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -135,3 +136,43 @@ def test_the_newest_value_of_each_key_of_the_timings() -> None:
     assert timings_at(timings, 15) == ev.Timings(t=10, r=0, prompt_n=5, prompt_ms=1.0, gen_n=1)
     timings.add(ev.Timings(t=30, r=0, prompt_ms=2.0))
     assert timings_at(timings, 30) == ev.Timings(t=30, r=0, prompt_n=5, prompt_ms=2.0, gen_n=9, raw={"a": 1})
+
+
+KEYS = ("prompt_n", "gen_n", "prompt_ms")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.dictionaries(st.sampled_from(KEYS), st.integers(1, 9))), max_size=30),
+    st.lists(st.integers(0, 40), max_size=8),
+)
+def test_timings_in_any_order_of_asking(lines: list[tuple[int, dict[str, int]]], asked: list[int]) -> None:
+    timings: Happenings[ev.Timings] = Happenings()
+    t, told = 0, []
+    for step, keys in lines:
+        t += step
+        told.append((t, keys))
+        timings.add(ev.Timings(t=t, r=0, **dict[str, Any](keys)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sums, "CHECKPOINT_TIMINGS", 4)
+        for cursor in asked:
+            known = [(t, keys) for t, keys in told if t <= cursor]
+            whole = {name: value for _, keys in known for name, value in keys.items()}
+            assert timings_at(timings, cursor) == (
+                ev.Timings(t=known[-1][0], r=0, **dict[str, Any](whole)) if known else None
+            )
+
+
+def test_of_many_requests_what_was_asked_for_lately_is_kept() -> None:
+    """What is summed and sorted may go at any time: asked again it is the same."""
+    many = [columns([(7, 1, "answer", "a"), (n + 1, 1, "answer", "b"), (3, 1, "think", "c")]) for n in range(40)]
+    timings: list[Happenings[ev.Timings]] = [Happenings() for _ in many]
+    for n, each in enumerate(timings):
+        each.add(ev.Timings(t=n, r=n, gen_n=n))
+    for _ in range(2):
+        for n, (tokens, told) in enumerate(zip(many, timings, strict=True)):
+            assert tally(tokens, 3).gap_sum == n + 4
+            assert gap_percentiles(tokens, 3, [1.0]) == [max(n + 1, 3)]
+            assert timings_at(told, 100) == ev.Timings(t=n, r=n, gen_n=n)
+        assert len(sums._memos) <= sums.REQUESTS_KEPT
+        assert len(sums._merged) <= sums.REQUESTS_KEPT
+    assert all(tokens in sums._memos for tokens in many[-sums.REQUESTS_KEPT :])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from phasetop import events as ev
 from phasetop.columns import Tokens, Versions
 from phasetop.metrics import Band
-from phasetop.session import Samples
+from phasetop.samples import Samples
 from phasetop.tui import lanes
 from phasetop.tui.lanes import SECOND_NS, Axis, GapLane, LevelLane
 

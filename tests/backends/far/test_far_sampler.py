@@ -10,7 +10,8 @@ import pytest
 from phasetop.backends.far_sampler import FarSampler
 from phasetop.backends.recorder import Recorder
 from phasetop.recording import load
-from phasetop.session import Samples, Session
+from phasetop.samples import Samples
+from phasetop.session import Session
 from tests.backends.far.cards import CARD
 
 GPU = CARD.split(", ")[1]
