@@ -32,6 +32,7 @@ from phasetop.tui.lanes import (
     place_bands,
     place_stalls,
 )
+from phasetop.tui.lately import lately
 from phasetop.tui.machine import Lane, Machine, Worked
 
 SWEEP_NS: Final = 10 * SECOND_NS
@@ -85,14 +86,14 @@ class Tracer:
     __slots__ = ("_gaps", "_machines", "_swept", "_tallies")
 
     def __init__(self) -> None:
-        self._gaps: dict[int, GapLane] = {}  # on the whole axis, a request
+        self._gaps: dict[int, GapLane] = {}  # on the whole axis, a request; of those looked at lately
         self._swept: dict[tuple[int, int], GapLane] = {}  # a request and a window
-        self._tallies: dict[int, GapTally] = {}
+        self._tallies: dict[int, GapTally] = {}  # likewise
         self._machines = (Machine(), Machine())
 
     def tally(self, run: Run, upto: int) -> tuple[tuple[int, int], ...]:
         """By step 1 to 7: how many gaps of a request's first ``upto`` token lines, and their sum in ns."""
-        return self._tallies.setdefault(run.r, GapTally()).update(run.tokens, upto)
+        return lately(self._tallies, run.r, GapTally).update(run.tokens, upto)
 
     def lanes(
         self, session: Session, shown: Window, at: int, areas: int, of: Worked | None, pairs: int = 1
@@ -121,7 +122,7 @@ class Tracer:
     ) -> Trace:
         """The lanes of the first ``upto`` token lines; ``token`` is under the cursor."""
         if shown.before is None:
-            lane = self._gaps.setdefault(run.r, GapLane())
+            lane = lately(self._gaps, run.r, GapLane)
             return _one(session, run, measures, phases, shown.axis, upto, rows, token, lane)
         new = _one(session, run, measures, phases, shown.axis, upto, rows, token, self._lane(run.r, shown.axis))
         earlier = min(upto, bisect_left(run.tokens.t, shown.axis.start))
