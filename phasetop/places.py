@@ -151,11 +151,10 @@ def find_recording(name: str) -> Path:
         return files[back - 1][0]
     given = Path(name).expanduser()
     is_file, is_folder = _kind(given)
-    if is_file:
-        if not given.is_file():  # it would be read for ever, or waited for
+    found = given if is_file else _by_name(name) if "/" not in name else None
+    if found is not None:
+        if not found.is_file():  # it would be read for ever, or waited for
             raise FileNotFoundError(f"{name} is a pipe or a device: a recording is a file (`phasetop watch -` reads stdin)")
-        return given
-    if "/" not in name and (found := _by_name(name)) is not None:
         return found
     if is_folder:
         raise FileNotFoundError(f"{name} is a folder: a recording is a file")
@@ -280,17 +279,14 @@ def _session_of(path: Path) -> str:
 
 
 def sweep_unfinished(now: float | None = None) -> list[Path]:
-    """Delete what killed runs left over a week ago (session files and their logs); returns what went.
+    """Delete what killed runs left over a week ago (session files, their logs, half-packed files); returns what went.
 
     Of a session that runs nothing goes: the parts that it has written whole, and its log, are locked by nobody.
     """
     limit = (now if now is not None else time.time()) - UNFINISHED_DAYS * 86_400
     gone: list[Path] = []
-    folder = live_folder()
-    if not folder.is_dir():
-        return gone
     running = {_session_of(files[0]) for files in live_files() if any(is_live(path) for path in files)}
-    for path in folder.iterdir():
+    for path in (*live_folder().glob("*"), *recordings_folder().glob(f".*{SUFFIX}.[0-9]*")):
         try:
             if path.lstat().st_mtime < limit and _session_of(path) not in running and not is_live(path):
                 path.unlink()

@@ -218,8 +218,10 @@ def _listed(path: Path, name: str) -> Listed:
     index = Index()
     try:
         return listed(path, index)
-    except (FormatError, OSError) as error:
-        raise PhasetopError(f"{name}: {error}") from None
+    except FormatError as error:
+        raise PhasetopError(f"{name}: {error}; the file is {path}") from None
+    except OSError as error:
+        raise PhasetopError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
 def _log_of(path: Path) -> Path:

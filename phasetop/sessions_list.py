@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phasetop import places
 from phasetop.catalogue import Entry, Row, row_of
@@ -15,7 +16,7 @@ from phasetop.catalogue_index import Index
 from phasetop.codec import valid_text
 from phasetop.faults import FormatError
 from phasetop.output import utc
-from phasetop.parts import files_of, split_stem, stem_of
+from phasetop.parts import beside, files_of, number_of, split_stem, stem_of
 
 ID_SHOWN = 8
 """So much of a session's id is shown where it has no name."""
@@ -113,6 +114,9 @@ def listed(path: Path, index: Index) -> Listed:
     if one is None:
         index.entry(files[0])  # says why
         raise FormatError(bad[0].why if bad else "this is no phasetop recording")
+    part = number_of(path)
+    if one.kept and any(beside(path, each) for each in range(1, part)):  # these are not all of the session of that name
+        one = replace(one, name=stem_of(path.name) if path.parent == places.recordings_folder() else one.name)
     return one
 
 

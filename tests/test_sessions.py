@@ -158,6 +158,28 @@ def test_one_that_was_kept_and_killed_is_removed_under_both_names(state_home: Ho
     assert not list(live.iterdir())
 
 
+def test_what_is_no_session_is_said_with_where_it_lies(state_home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(state_home, "broken")
+    file.write_text("hello\n")
+    os.mkfifo(file.with_name("pipe.phasetop"))
+    said = f"phasetop: broken: this is no phasetop recording: its first line is no session's; the file is {file}\n"
+    for words in (["rm", "broken", "--yes"], ["rename", "broken", "x"]):
+        assert main(["sessions", *words]) == 1
+        assert capsys.readouterr().err == said
+    for words in (["sessions", "show"], ["sessions", "rm", "--yes"], ["replay"], ["export", "--to", "md"]):
+        assert main([*words, "pipe"]) == 2
+        assert "pipe is a pipe or a device" in capsys.readouterr().err
+
+
+def test_a_further_part_that_is_named_is_called_by_its_own_name(
+    state_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, third = (write(state_home, name, session="s") for name in ("a", "a.part2", "a.part3"))
+    assert main(["sessions", "rm", "a.part2", "--yes"]) == 0
+    assert capsys.readouterr().err == "phasetop: removed a.part2\n"
+    assert (first.exists(), second.exists(), third.exists()) == (True, False, False)
+
+
 def test_of_one_that_lies_elsewhere_the_name_goes_and_the_file_stays(
     state_home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,11 +87,16 @@ def test_unfinished_files_go_after_a_week_and_live_ones_never(state_home: Home) 
     old, fresh, held = (folder / f"{name}.phasetop" for name in ("old", "fresh", "held"))
     for file in (old, fresh, held):
         file.touch()
-    for file in (old, held):
+    kept = places.make_private(places.recordings_folder())
+    packing, own = kept / ".a.phasetop.4242", kept / ".mine.phasetop"  # what a killed run was packing; somebody's
+    for file in (packing, own, kept / "a.phasetop"):
+        file.touch()
+    for file in (old, held, packing, own, kept / "a.phasetop"):
         os.utime(file, (time.time() - week,) * 2)
     fd = os.open(held, os.O_WRONLY)
     assert places.lock(fd)
-    assert places.sweep_unfinished() == [old]
+    assert places.sweep_unfinished() == [old, packing]
+    assert sorted(path.name for path in kept.iterdir()) == [".mine.phasetop", "a.phasetop"]
     assert sorted(path.name for path in folder.iterdir()) == ["fresh.phasetop", "held.phasetop"]
     os.close(fd)
 
