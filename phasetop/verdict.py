@@ -17,11 +17,15 @@ from phasetop.verdict_evidence import Evidence, Judged, Said
 
 
 class Verdict(Struct, frozen=True):
-    """A code for scripts, the limit in a few words, the sentence with the numbers that prove it."""
+    """A code for scripts, the limit in a few words, the sentence with the numbers that prove it.
+
+    ``short`` goes on from the limit where the sentence has 52 columns; "": what is left of the sentence does.
+    """
 
     code: str
     limit: str
     text: str
+    short: str = ""
 
 
 class Rule(Struct, frozen=True):

@@ -17,8 +17,8 @@ SLACK: Final = 0.05
 """A verdict that stands goes on standing so far beyond that border: at the border itself it would flicker."""
 UNEVEN: Final = 1.25
 """A mean gap so many times the median one: most steps are faster than what all of them read says."""
-Said = tuple[str, str] | None
-"""The limit in a few words and the sentence, where a rule holds."""
+Said = tuple[str, str] | tuple[str, str, str] | None
+"""Where a rule holds the limit in a few words, the sentence, and one of 52 columns at most that goes on from the limit."""
 
 
 class Throttle(Struct, frozen=True):

@@ -39,6 +39,7 @@ def load(e: Evidence) -> Said:
     return (
         "loading the model",
         f"Loading the model took {e.load_s:.1f} s of {e.wait_s:.1f} s{why}: a model that stays loaded answers at once.",
+        f"{e.load_s:.1f} of {e.wait_s:.1f} s; what stays loaded needs none.",
     )
 
 
@@ -52,6 +53,7 @@ def buffered(e: Evidence) -> Said:
             "The stream comes many tokens a read: something between the server and here buffers it (a proxy?), "
             "so the model's own pace cannot be seen."
         ),
+        "Something between here and the server buffers it.",
     )
 
 
@@ -61,7 +63,7 @@ def cut(e: Evidence) -> Said:
         return None
     asked, kept = e.prompt_cut
     text = f"The server cut the prompt: {count(asked)} tokens became {count(kept)}. A larger context (-c) takes it whole."
-    return "the prompt was cut", text
+    return "the prompt was cut", text, f"{count(asked)} tokens became {count(kept)}: -c takes it whole."
 
 
 def threads(e: Evidence) -> Said:
@@ -77,7 +79,8 @@ def threads(e: Evidence) -> Said:
     best = max(1, int(e.cpus))
     what = f"{e.threads} threads for {e.cpus:g} CPU{'' if e.cpus == 1 else 's'}"
     by = {"quota": "of quota", "affinity": "by affinity"}.get(e.cpus_by, f"of {e.cpus_by}")
-    return what, f"{what} {by}{felt}: they wait for each other at every layer. -t {best} is what fits."
+    text = f"{what} {by}{felt}: they wait for each other at every layer. -t {best} is what fits."
+    return what, text, f"They wait for each other: -t {best} is what fits."
 
 
 def quota(e: Evidence) -> Said:
@@ -88,6 +91,7 @@ def quota(e: Evidence) -> Said:
     return (
         "the CPU quota",
         f"The quota{allowed} stopped the server for {share(e.throttled_share)} of {e.judged}: raise it, or use less.",
+        f"It stopped the server {share(e.throttled_share)} of {e.judged}: raise it.",
     )
 
 
@@ -99,6 +103,7 @@ def swap(e: Evidence) -> Said:
     return (
         "memory that was swapped out",
         f"{read} came back from swap during {e.judged}: the model needs more RAM than is free.",
+        f"{read} came back from swap: more RAM is needed.",
     )
 
 
@@ -112,6 +117,7 @@ def disk(e: Evidence) -> Said:
             f"{count(e.major_faults)} page faults of the server's went to disk during {e.judged}: its weights do not stay "
             "in RAM (too little of it, or the first read of the file)."
         ),
+        f"{count(e.major_faults)} pages came from there: too little RAM?",
     )
 
 
@@ -149,6 +155,7 @@ def gpu_unseen(e: Evidence) -> Said:
             f"The model runs on the CPU: {e.unseen_claim} to be on a GPU, but the driver sees no process of the server on "
             f"any, and it uses {e.server_cores:.1f} CPU cores. Its log says why (no device, no library)."
         ),
+        f"The model runs on {e.server_cores:.1f} CPU cores; its log says why.",
     )
 
 
@@ -164,6 +171,7 @@ def offload(e: Evidence) -> Said:
             f"{e.cpu_layers} of {whole} layers run on the CPU, whose memory is many times slower, and each token waits for "
             f"them.{busy} A smaller quantisation or context leaves room for more on the GPU."
         ),
+        "Fewer bits a weight put more of them on the GPU.",
     )
 
 
@@ -180,4 +188,5 @@ def gpu_idle(e: Evidence) -> Said:
             f"The model runs on the CPU: all layers are said to be on the GPU, but it is busy {e.gpu_busy_percent:.0f} % of "
             f"the time and the server uses {e.server_cores:.1f} CPU cores. Its log says why (no device, no library)."
         ),
+        f"The model runs on {e.server_cores:.1f} CPU cores; its log says why.",
     )

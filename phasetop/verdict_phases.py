@@ -42,6 +42,7 @@ def sampler(e: Evidence) -> Said:
     return (
         "sampling, on one CPU core",
         f"{reads(e)}: one core sorts the whole vocabulary for each token (top_k 0) while {waits}. Try --top-k 40.",
+        "It sorts all of the vocabulary: try --top-k 40.",
     )
 
 
@@ -52,6 +53,7 @@ def kv_on_cpu(e: Evidence) -> Said:
     return (
         "the cache is not on the GPU",
         f"{reads(e)}: the KV cache stays in RAM (--no-kv-offload), so that attention runs there.",
+        "It stays in RAM, and attention with it.",
     )
 
 
@@ -66,6 +68,7 @@ def pcie(e: Evidence) -> Said:
             f"{reads(e)}: {size(brought)} a token come over PCIe, {share(brought / read)} of what it reads. "
             "Weights or cache lie in RAM."
         ),
+        f"{size(brought)} a token come over it, {share(brought / read)} of what is read.",
     )
 
 
@@ -81,6 +84,7 @@ def cpu_bound(e: Evidence) -> Said:
             f"{reads(e)}: the GPU is busy {e.gpu_busy_percent:.0f} % of the time, and the server uses "
             f"{e.server_cores:.1f} CPU cores. It waits for the server between steps (sampling, a grammar, small kernels)."
         ),
+        f"The GPU is busy {e.gpu_busy_percent:.0f} %, and waits between the steps.",
     )
 
 
@@ -95,6 +99,7 @@ def turns(e: Evidence) -> Said:
             f"The layers are split, so a token passes through one GPU after the other: {share(e.mbu)} of "
             f"{size(e.peak_bytes_per_s)}/s, shared. With --split-mode row they read at once."
         ),
+        "With --split-mode row they read at once.",
     )
 
 
@@ -109,7 +114,8 @@ def over(e: Evidence) -> Said:
         )
     else:
         text = f"{reads(e)}, which cannot be: the peak is set too low, or not all of these bytes are read."
-    return "above what was taken for the ceiling", text
+    short = "The ceiling is at least that: measure it again." if e.at_least else "The peak is set too low, or less is read."
+    return "above what was taken for the ceiling", text, short
 
 
 def near(e: Evidence) -> Said:
@@ -122,6 +128,7 @@ def near(e: Evidence) -> Said:
             f"{reads(e)}: bound by memory bandwidth, and near what real kernels reach. "
             "Only fewer bytes a token help: a smaller quantisation, or drafts."
         ),
+        "Fewer bytes a token help: a smaller quantisation.",
     )
 
 
@@ -148,6 +155,7 @@ def few_threads(e: Evidence) -> Said:
             f"{reads(e)}, with {e.threads} thread{'s' if e.threads > 1 else ''} for {e.cpus:g} CPUs: "
             f"-t {int(e.cpus)} may read more at once."
         ),
+        f"-t {int(e.cpus)} may read more at once.",
     )
 
 
@@ -163,6 +171,7 @@ def first(e: Evidence) -> Said:
             f"{reads(e)}: the first run after a start, {e.first_gap_ns / 1e6:.1f} ms a token at first and "
             f"{e.last_gap_ns / 1e6:.1f} at the end. Ask again for the usual pace."
         ),
+        f"{e.first_gap_ns / 1e6:.1f} ms a token at first, {e.last_gap_ns / 1e6:.1f} at last: ask again.",
     )
 
 
@@ -175,6 +184,7 @@ def under(e: Evidence) -> Said:
     return (
         f"not the memory: {size(e.read_bytes_per_s)}/s, {share(e.mbu)} of peak",
         f"{reads(e)}: what takes the rest{rest}, no counter here tells{f' ({seen})' if seen else ''}.",
+        "What takes the rest of the time no counter tells.",
     )
 
 
@@ -194,7 +204,7 @@ def near_full(e: Evidence) -> Said:
         return None
     then = {"stops": " The reply ends there.", "shifts": " Then the oldest tokens go."}.get(e.when_full or "", "")
     text = f"The context is nearly full: {count(e.kv_tokens)} of {count(e.kv_context)} tokens.{then} A larger one is -c N."
-    return "the context is nearly full", text
+    return "the context is nearly full", text, f"{count(e.kv_tokens)} of {count(e.kv_context)} tokens; a larger one is -c N."
 
 
 def rewind(e: Evidence) -> Said:
@@ -213,6 +223,7 @@ def rewind(e: Evidence) -> Said:
             f"{count(e.diverge)} tokens of the prompt are as before, yet {count(e.new)} were read again: this model's cache "
             f"has {kind} and cannot go back to an earlier place. --swa-full or more --ctx-checkpoints keep what it needs."
         ),
+        f"{count(e.new)} tokens read again: --ctx-checkpoints help.",
     )
 
 
@@ -227,6 +238,7 @@ def small_batch(e: Evidence) -> Said:
             f"Only {new} after {count(e.cached)} from the cache: so small a batch reads all weights for little arithmetic, "
             "and its rate says nothing about longer prompts."
         ),
+        "All weights for few tokens: its rate says little.",
     )
 
 
@@ -238,6 +250,7 @@ def computing(e: Evidence) -> Said:
     return (
         f"arithmetic: {share(e.mfu)} of the peak FLOP/s",
         f"{computes(e)}: bound by arithmetic, as prefill is. A shorter or cached prompt helps, or faster units.{over}",
+        "A shorter or cached prompt helps, or faster units." if not over else "That cannot be: the peak is set too low.",
     )
 
 
@@ -251,6 +264,7 @@ def not_computing(e: Evidence) -> Said:
             f"{computes(e)}, far from the peak: larger batches (-ub), flash attention or another quantisation may reach "
             "more; no counter here tells which."
         ),
+        "Larger batches (-ub) may reach more.",
     )
 
 

@@ -48,7 +48,8 @@ OTHERS_CORES: Final = 0.4
 class Words(Struct, frozen=True):
     """What the headline says: the rate and what is under it, the limit in bold, the sentence.
 
-    ``shorter``: other wordings of the limit, for where it does not fit.
+    ``shorter``: other wordings of the limit, for where it does not fit; ``brief``: one of the sentence, for where it has
+    a single row; "": what is left of the sentence when its last clauses go.
     """
 
     rate: str
@@ -56,6 +57,7 @@ class Words(Struct, frozen=True):
     limit: str
     why: str
     shorter: tuple[str, ...] = ()
+    brief: str = ""
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -99,6 +101,7 @@ def words_of(frame: Frame) -> Words:
                 summary[0],
                 _ending(frame),
                 summary[1:],
+                _limit_in_brief(frame),
             )
         case "failed":
             text = measures.finish.text or _unsaid(measures.finish)
@@ -130,7 +133,7 @@ def _judged(frame: Frame, facts: Words) -> Words:
     if frame.verdict is None:
         return facts
     limit = clean(frame.verdict.limit)
-    return replace(facts, limit=limit, why=unsaid(limit, clean(frame.verdict.text)))
+    return replace(facts, limit=limit, why=unsaid(limit, clean(frame.verdict.text)), brief=clean(frame.verdict.short))
 
 
 def _without_request(frame: Frame) -> Words:
@@ -233,8 +236,8 @@ def _ending(frame: Frame) -> str:
             return verdict
         case _:
             ended = "It ended by itself."
-    if not verdict and not frame.wide and (how := to_measure(frame)):
-        return f"{ended} {how}"
+    if not verdict and _measurable(frame):
+        return f"{ended} What held it back, {MEASURE} tells."
     return f"{ended} {verdict}" if verdict else ended + (" Enter asks the next turn." if frame.view.steers else "")
 
 
@@ -244,6 +247,19 @@ def to_measure(frame: Frame) -> str:
     if any(path in unknown for path in _LACKS_MORE):
         return ""
     return f"What held it back, {MEASURE} tells." if MEASURE in unknown.get(BANDWIDTH, "") else ""
+
+
+def _limit_in_brief(frame: Frame) -> str:
+    """What limited a turn that is over, in a few words; or how that would be known."""
+    if frame.verdict is not None:
+        limit = clean(frame.verdict.limit)
+        return f"{limit[:1].upper()}{limit[1:]}."
+    return f"Limit: {MEASURE} tells." if _measurable(frame) else ""
+
+
+def _measurable(frame: Frame) -> bool:
+    """Whether a command makes the limit known, and no rail says so."""
+    return not frame.wide and to_measure(frame) != ""
 
 
 def _what_to_do(frame: Frame) -> str:
@@ -305,7 +321,7 @@ def paint(area: Area, frame: Frame, layout: Layout) -> None:
             why, more = in_two(words.limit[len(limit) :].lstrip(), room)
             more = more or shorten(words.why, room)
     else:
-        why, more = on_rows(why, room, 2 if layout.goes_on and not progress else 1)
+        why, more = on_rows(why, room, 2 if layout.goes_on and not progress else 1, words.brief)
     area.put(x, y, fit(limit, room), "ink", None, "b")
     if progress and (layout.progress_row is not None or layout.why):
         row = y + 1 if layout.progress_row is None else layout.progress_row

@@ -79,10 +79,14 @@ def _ends_clause(text: str, at: int) -> bool:
     return text[at - 1] in ".,;:" or text[at + 1 : at + 2] == "("
 
 
-def on_rows(text: str, width: int, rows: int) -> tuple[str, str]:
-    """A text on one row or two: the longest of its versions that fits; "" where the second is not needed."""
+def on_rows(text: str, width: int, rows: int, brief: str = "") -> tuple[str, str]:
+    """A text on one row or two: the longest of its versions that fits; "" where the second is not needed.
+
+    What does not fit on a single row has a ``brief`` one, if there is one that does.
+    """
     if rows < 2:
-        return shorten(text, width), ""
+        whole, *rest = versions(text)
+        return first_fitting([whole, *([brief] if brief else []), *rest], width), ""
     made = ("", "")
     for version in versions(text):
         made = in_two(version, width)

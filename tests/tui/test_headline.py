@@ -122,21 +122,35 @@ def test_at_the_end_80_columns_hold_the_summary_and_how_it_ended() -> None:
         assert "…" not in "".join(rows)
         assert f"   {limit}" in rows[0]
         assert rows[0].endswith(", 1 stall")
-        said = " ".join(row[27:] for row in rows[1:])
-        assert said.startswith("It ended at the limit of tokens.")
+        said = " ".join(row[27:] for row in rows[1:] if row)
+        if width == 80:
+            assert said == "Limit: phasetop doctor --measure-bandwidth tells."
+        else:  # the rail says that
+            assert said == "It ended at the limit of tokens. Enter asks the next turn."
+
+
+def test_at_the_end_80_columns_say_what_limited_it() -> None:
+    session = session_of(on_a_cpu(Turn(tokens=60, gap_ms=300)))
+    plan = layout(80, 24)
+    assert plan is not None
+    canvas = Canvas(80, 24, Look())
+    paint(canvas.area(0, 2, 80, 2), FrameMaker(session).frame(session.last_t + 2 * S, plan, View()), plan)
+    said = canvas.text().split("\n")[3][27:]
+    assert re.fullmatch(r"Memory bandwidth: 15\.\d GB/s, 7\d % of peak\.", said)
 
 
 def test_a_long_error_leaves_a_row_for_what_to_do() -> None:
     script = opening()
-    ask(script, 0, Turn(error="the context is full: 4,096 tokens were asked for, and 2,048 fit"))
+    ask(script, 0, Turn(error="the context is full: " + "4,096 tokens were asked for, and 2,048 fit; " * 3))
     session = session_of(script.sorted())
-    plan = layout(80, 48)
+    plan = layout(120, 36)
     assert plan is not None
-    canvas = Canvas(80, 24, Look())
-    paint(canvas.area(0, 1, 80, 3), FrameMaker(session).frame(session.last_t, plan, View(steers=True)), plan)
+    canvas = Canvas(120, 36, Look())
+    paint(canvas.area(0, 1, 120, 3), FrameMaker(session).frame(session.last_t, plan, View(steers=True)), plan)
     rows = [row.strip() for row in canvas.text().split("\n")[1:4]]
-    assert rows[0].endswith("the context is full: 4,096 tokens were asked for,")
-    assert rows[1:] == ["and 2,048 fit (HTTP 500)", "a asks again."]
+    assert "the context is full: 4,096 tokens were asked for" in rows[0]
+    assert rows[1].endswith("(HTTP 500)")
+    assert rows[2] == "a asks again."
 
 
 @pytest.mark.parametrize(

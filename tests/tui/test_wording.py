@@ -43,13 +43,26 @@ def test_what_turns_a_sentence_round_is_not_cut_off() -> None:
 @pytest.mark.parametrize("room", ROOMS)
 @pytest.mark.parametrize(("code", "evidence"), [(code, evidence) for code, evidence, _ in SPEAKS])
 def test_every_verdict_fits_at_every_width(code: str, evidence: dict[str, object], room: int) -> None:
+    """On two rows as much of it as there is room for, on one what goes on from the limit: always whole sentences."""
     verdict = judge(Evidence(**{"judged": "decode", **evidence}))  # type: ignore[arg-type]
     assert verdict.code == code
-    for text in (unsaid(verdict.limit, verdict.text), verdict.text):
-        first, second = on_rows(text, room, 2)
+    said = unsaid(verdict.limit, verdict.text)
+    for text, rows in ((said, 2), (verdict.text, 2), (said, 1)):
+        first, second = on_rows(text, room, rows, verdict.short)
         assert "…" not in first + second
-        assert (second or first).endswith(".")
+        assert (second or first).endswith((".", "?"))
         assert max(text_width(first), text_width(second)) <= room
+    if text_width(said) > ROOMS[0]:
+        assert on_rows(said, ROOMS[0], 1, verdict.short)[0] == (verdict.short or shorten(said, ROOMS[0]))
+    assert text_width(verdict.limit) <= 60
+    assert len(verdict.short) <= ROOMS[0]
+
+
+def test_a_brief_sentence_stands_only_where_the_whole_one_does_not_fit() -> None:
+    assert on_rows("It is whole.", 20, 1, "It is brief.") == ("It is whole.", "")
+    assert on_rows("It is whole, and long.", 20, 1, "It is brief.") == ("It is brief.", "")
+    assert on_rows("It is whole, and long.", 20, 2, "It is brief.") == ("It is whole, and", "long.")
+    assert on_rows("It is whole, and long.", 13, 1, "It is brief, yet too long.") == ("It is whole.", "")
 
 
 def test_no_row_ends_between_a_number_and_its_unit() -> None:
