@@ -269,7 +269,7 @@ def _before_first_token(
     prompt_ns = ms_to_ns(timings.prompt_ms) if timings is not None else None
     if timings is None or (decode_t is None and (end is None or end.finish not in ("stop", "length", "tool_calls"))):
         prompt_ns = None
-    if headers_t is not None:
+    if headers_t is not None and (decode_t is None or headers_t < to):  # else they came in one read
         begin = min(max(headers_t, at), to)
         until = to if decode_t is not None or prompt_ns is None else min(begin + prompt_ns, to)
         bands += [Band("queue", at, begin), Band("prefill", begin, until)]

@@ -76,6 +76,17 @@ def test_a_server_whose_headers_mean_a_slot(phases_of: Any) -> None:
     assert (phases.ns("load"), phases.ns("waiting"), phases.ns("queue")) == (0, 0, 4 * MS)
 
 
+def test_headers_that_came_with_the_first_token_border_nothing(phases_of: Any) -> None:
+    """Read late, or held back by a proxy: a prefill of 0 ms would be a figure of that."""
+    began = (SERVER, READY, ask(), sent(), at("state", 300, s="headers"), at("prog", 300, total=60, done=60, ms=186))
+    rest = (tok(300), tok(310), at("end", 332, finish="stop"))
+    times = at("timings", 310, prompt_n=50, cached_n=10, prompt_ms=195.0)
+    assert shape(phases_of(*began, *rest[:2], times, rest[2]))[:2] == [("queue", 100, 105), ("prefill", 105, 300)]
+    unknown = phases_of(*began, *rest)
+    assert shape(unknown)[0] == ("waiting", 100, 300)
+    assert unknown.ns("prefill") is None
+
+
 @pytest.mark.parametrize(
     ("cursor", "running", "shown"),
     [
