@@ -28,7 +28,7 @@ def ran(collect: Callable[..., Collected], small_model: Path) -> Callable[..., t
     def run(settings: dict[str, Any], **start: Any) -> tuple[Measures, dict[str, Any]]:
         engine = {"file": str(small_model), "settings": {"context": 512, "batch": 512, **settings}}
         one = collect(Start(target=Target("embedded"), engine=engine, **start))
-        r = one.ask("Name three rivers.", settings={"max_tokens": 24, "temperature": 0})
+        r = one.ask("Name three rivers.", settings={"max_tokens": 64, "temperature": 0})
         request = one.ended(r)
         return measure(one.session, request), request_object(one.session, request, kept_as=None)
 

@@ -18,6 +18,7 @@ from phasetop.lifeline import Start
 from phasetop.metrics import measure
 from phasetop.plan import plan
 from phasetop.report import request_object
+from phasetop.session import Samples
 from tests.backends.far.cards import CARD
 
 if TYPE_CHECKING:
@@ -62,6 +63,12 @@ def test_a_llama_server_as_json(far: FarMachine, llama_server: LlamaServer, stat
     far.nothing_left()
 
 
+def covered(samples: Samples, begin: int, end: int) -> float:
+    """The share of a stretch that samples lie in: a figure of a phase wants most of it, and they come once a second."""
+    inside = (min(t, end) - max(t0, begin) for t0, t in zip(samples.t0, samples.t, strict=True) if t > begin)
+    return sum(inside) / (end - begin)
+
+
 def test_what_runs_the_request_is_the_far_machine(far: FarMachine, collect: Collect, llama_server: LlamaServer) -> None:
     far.nvidia_smi(CARD)
     one = collect(over(f"ssh://far/:{llama_server.port}"))
@@ -71,7 +78,8 @@ def test_what_runs_the_request_is_the_far_machine(far: FarMachine, collect: Coll
     assert abs(rss.value[-1] - psutil.Process(llama_server.pid).memory_info().rss) < 64 << 20
     one.until(lambda s: s.series("link_rtt_ms", d=1))
     begin = one.until(lambda s: s.runs[r].tokens.t)[0]
-    one.until(lambda s: s.last_t > begin + 4_000_000_000)  # so that samples lie in decode
+    card = one.until(lambda s: s.series("sm_percent", d=2))
+    one.until(lambda s: s.last_t > begin + 4_000_000_000 and card.t and covered(card, begin, s.last_t) > 0.9)
     one.lifeline.cancel(r)
     done = one.ended(r)
     found = measure(one.session, done)
