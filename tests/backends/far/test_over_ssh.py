@@ -18,7 +18,7 @@ from phasetop.lifeline import Start
 from phasetop.metrics import measure
 from phasetop.plan import plan
 from phasetop.report import request_object
-from phasetop.session import Samples
+from phasetop.samples import Samples
 from tests.backends.far.cards import CARD
 
 if TYPE_CHECKING:
