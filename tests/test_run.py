@@ -53,7 +53,7 @@ def files(home: Home) -> list[str]:
 
 
 def test_ctrl_c_while_it_is_loaded_ends_without_a_word(spawn: Spawn, state_home: Home, tmp_path: Path) -> None:
-    (tmp_path / "click.py").write_text("import signal\nprint('loading', flush=True)\nsignal.pause()\n")
+    (tmp_path / "click.py").write_text("import time\nprint('loading', flush=True)\nwhile True:\n    time.sleep(0.05)\n")
     env = {**state_home.env, "PYTHONPATH": str(tmp_path)}
     loading = spawn(RUN, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert loading.stdout is not None

@@ -342,13 +342,13 @@ def test_the_embedded_engine(bench: Bench, small_model: Path, state_home: Home) 
 
 def test_a_sweep_has_an_engine_for_each_value(bench: Bench, small_model: Path, state_home: Home) -> None:
     engine = ["-t", "1", "-c", "512"]
-    done = bench(str(small_model), "-P", "48", "-G", "3", "-r", "1", "--sweep", "ubatch=16,48", *engine, "--md")
+    done = bench(str(small_model), "-P", "48", "-G", "12", "-r", "1", "--sweep", "ubatch=16,48", *engine, "--md")
     assert done.returncode == 0, done.stderr
     rows = [re.split(r" *\| *", line)[1:-1] for line in done.stdout.splitlines() if line.startswith("| Smol")]
     assert [row[:-1] for row in rows] == [
         ["SmolLM2-135M-Instruct.Q4_1", "92.10 MiB", "134.52 M", "embedded", "1", ubatch, test]
         for ubatch in ("16", "48")
-        for test in ("pp48", "tg3 @ d48")
+        for test in ("pp48", "tg12 @ d48")
     ]
     sessions = recorded(state_home)
     started = []

@@ -113,7 +113,7 @@ def test_json_is_one_object_at_the_end(capfd: pytest.CaptureFixture[str]) -> Non
     assert out.count("\n") == 1
     assert [one["text"] for one in printed["requests"]] == ["a", "b"]
     assert printed["session"] is None
-    assert err == "ab"
+    assert err == "a\nb"  # each reply that ended has ended its line
 
 
 def test_the_link_is_told_once_when_it_is_lost_and_once_when_it_is_back(capfd: pytest.CaptureFixture[str]) -> None:

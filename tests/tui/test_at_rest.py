@@ -52,7 +52,7 @@ def tracked() -> Counter[str]:
     """Objects of ours that are no session's, by their type."""
     gc.collect()
     kinds = (type(each) for each in gc.get_objects())
-    return Counter(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds if kind.__module__.startswith(OURS))
+    return Counter(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds if str(kind.__module__).startswith(OURS))
 
 
 @pytest.mark.parametrize("size", [(120, 36), (200, 60)])
