@@ -55,7 +55,13 @@ def files(home: Home) -> list[str]:
 def test_ctrl_c_while_it_is_loaded_ends_without_a_word(spawn: Spawn, state_home: Home, tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text("import time\nprint('loading', flush=True)\nwhile True:\n    time.sleep(0.05)\n")
     env = {**state_home.env, "PYTHONPATH": str(tmp_path)}
-    loading = spawn(RUN, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    loading = spawn(
+        RUN,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's background job ignores it
+    )
     assert loading.stdout is not None
     assert loading.stderr is not None
     assert loading.stdout.readline() == b"loading\n"
