@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from phasetop import events as ev
 from phasetop.columns import ANSWER, Happenings, Tokens
 from phasetop.gaporder import GapOrder
+from phasetop.lately import lately
 
 CHECKPOINT_LINES: Final = 512
 """A jump sums at most so many lines again."""
@@ -80,24 +81,10 @@ class _Merged(Struct):
 _memos: WeakKeyDictionary[Tokens, _Memo] = WeakKeyDictionary()
 _merged: WeakKeyDictionary[Happenings[ev.Timings], _Merged] = WeakKeyDictionary()
 
-C = TypeVar("C", Tokens, Happenings[ev.Timings])
-M = TypeVar("M", _Memo, _Merged)
-
-
-def _kept(of: WeakKeyDictionary[C, M], columns: C, make: type[M]) -> M:
-    """What is kept of some columns; those that were asked for longest ago go, and are summed again when they are wanted."""
-    kept = of.pop(columns, None)
-    if kept is None:
-        kept = make()
-        while len(of) >= REQUESTS_KEPT:
-            del of[next(iter(of))]
-    of[columns] = kept
-    return kept
-
 
 def tally(tokens: Tokens, lines: int) -> Tally:
     """The sums over the first ``lines`` lines."""
-    memo = _kept(_memos, tokens, _Memo)
+    memo = lately(_memos, tokens, _Memo, REQUESTS_KEPT)
     k = bisect_right(memo.lines, lines) - 1
     if not memo.lines[k] <= memo.at <= lines:
         memo.at, memo.tally = memo.lines[k], memo.checkpoints[k]
@@ -162,7 +149,7 @@ def _further(tokens: Tokens, known: Tally, begin: int, to: int) -> Tally:
 
 def gap_percentiles(tokens: Tokens, lines: int, shares: Sequence[float]) -> list[float]:
     """Percentiles of the gaps of the first ``lines`` lines, ns; there must be one. ``shares`` in [0, 1]."""
-    memo = _kept(_memos, tokens, _Memo)
+    memo = lately(_memos, tokens, _Memo, REQUESTS_KEPT)
     if memo.order is None:
         memo.order = GapOrder(tokens.gap_ns)
     return memo.order.percentiles(lines, shares)
@@ -173,7 +160,7 @@ def timings_at(timings: Happenings[ev.Timings], cursor: int) -> ev.Timings | Non
     k = bisect_right(timings.when, cursor)
     if not k:
         return None
-    merged = _kept(_merged, timings, _Merged)
+    merged = lately(_merged, timings, _Merged, REQUESTS_KEPT)
     if merged.n > k:
         at = k // CHECKPOINT_TIMINGS
         merged.n, merged.newest = at * CHECKPOINT_TIMINGS, merged.checkpoints[at]

@@ -14,13 +14,13 @@ from phasetop.columns import Tokens, Versions
 from phasetop.figures import UNKNOWN, memory, share, size
 from phasetop.gpuphases import dram_bytes_per_s
 from phasetop.hostphases import at_most
+from phasetop.lately import lately
 from phasetop.machine import Machine as Whose
 from phasetop.machine import gpus_of, machine_of
 from phasetop.metrics import Measures
 from phasetop.samples import Samples
 from phasetop.session import Run, Session
 from phasetop.tui.lanes import SECOND_NS, Axis, LevelLane
-from phasetop.tui.lately import lately
 
 GPM: Final = "GPM"
 MEMORY_BUSY: Final = "mem busy"

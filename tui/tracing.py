@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phasetop.columns import LIVE
+from phasetop.lately import lately
 from phasetop.metrics import Measures, Phases
 from phasetop.session import Run, Session
 from phasetop.tui.lanes import (
@@ -32,7 +33,6 @@ from phasetop.tui.lanes import (
     place_bands,
     place_stalls,
 )
-from phasetop.tui.lately import lately
 from phasetop.tui.machine import Lane, Machine, Worked
 
 SWEEP_NS: Final = 10 * SECOND_NS

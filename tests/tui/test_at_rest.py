@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 
 from phasetop import events as ev
+from phasetop import lately
+from phasetop.lately import lately as keep
 from phasetop.session import Session
-from phasetop.tui import lately
 from phasetop.tui.frame import FrameMaker
-from phasetop.tui.lately import lately as keep
 from phasetop.tui.layout import layout
 from phasetop.tui.view import View
 from tests.tui.fabricate import MS, S

@@ -1,8 +1,8 @@
-"""What was used lately stays, of a few requests at a time: a view that is open all day must not keep what it drew of all."""
+"""What was used lately stays, of a few requests at a time: who is open all day must not keep what was made of all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, MutableMapping
 from typing import Final, TypeVar
 
 REQUESTS: Final = 8
@@ -12,7 +12,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-def lately(kept: dict[K, V], key: K, make: Callable[[], V], most: int = REQUESTS) -> V:
+def lately(kept: MutableMapping[K, V], key: K, make: Callable[[], V], most: int = REQUESTS) -> V:
     """The value of ``key``, made where there is none; those that were used longest ago go, so that ``most`` are left."""
     found = kept.pop(key, None)
     if found is None:
