@@ -147,8 +147,9 @@ class Machine:
 
     def _cpu(self, now: _Now, server: int | None) -> Lane:
         host = now.machine.host
-        cores = host.cpu_quota_cores or host.cores
         machine, own = now.series("cpu_cores_used"), now.series("server_cpu_cores", v=server)
+        # A quota is what a container may use: of the whole machine's use it would be no share.
+        cores = host.cores if machine is not None and host.cores else host.cpu_quota_cores or host.cores
         shown = machine or own
 
         def words(one: Sequence[float]) -> tuple[str, str]:
@@ -163,8 +164,8 @@ class Machine:
     def _ram(self, now: _Now, server: int | None) -> Lane:
         """How much of the machine's memory is occupied."""
         host = now.machine.host
-        total = host.memory_limit_bytes or host.ram_bytes
         machine, own = now.series("memory_used_bytes"), now.series("server_rss_bytes", v=server)
+        total = host.ram_bytes if machine is not None and host.ram_bytes else host.memory_limit_bytes or host.ram_bytes
         used = now.read(machine).value
         note = share(used / total) if used is not None and total else "" if machine is not None else "the server's"
         full = "" if not total else f"of {memory(total)[0]}" if total >= GIB else f"of {total / GIB:.3g}"

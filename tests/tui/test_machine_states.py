@@ -94,3 +94,14 @@ def test_a_lane_of_one_row_says_where_its_figure_is_from_as_far_as_there_is_room
     assert beside(lane("1.95", "cores", "server 1.90"), 12) == ("cores", "")  # a number alone would say nothing
     assert beside(lane("—", "GB/s", "not begun"), 9) == ("", "not begun")  # the reason is worth more than the unit
     assert beside(lane("96", "%", "3 s ago", stale=True), 9) == ("%", "3 s ago")
+
+
+def test_a_machines_use_is_a_share_of_the_machine_not_of_a_containers_quota() -> None:
+    """Two cores and 4 GiB may be used of 16 and 32: the samples are of all that run beside the container, too."""
+    events = run_with_samples_until(3000).sorted()
+    hello = next(event for event in events if isinstance(event, ev.Hello))
+    hello.host.cores, hello.host.cpu_quota_cores = 16, 2.0
+    hello.host.ram_bytes, hello.host.memory_limit_bytes = 32 << 30, 4 << 30
+    found = {lane.label: lane for lane in lanes(session_of(events), 3 * S)}
+    assert found["CPU"].full == "of 16"
+    assert found["RAM"].full == "of 32.0"
