@@ -39,7 +39,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
             floor explains.
         near_from: the share of the peak from which on decode is bound by it.
         phase_s: how long it took; new, cached: tokens of the prompt.
-        threads: of the server; cpus: that it may use, by quota and affinity.
+        threads: of the server; cpus: that it may use, by quota and affinity; machine_cpus: that there are.
         throttled_share: of the phase in which the quota stopped the server.
         thermal_share: of the phase in which heat held the CPU back.
         unseen_claim: what is said to be on a GPU, where the driver sees no process of the server on any.
@@ -83,6 +83,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     when_full: str | None = None
     threads: int | None = None
     cpus: float | None = None
+    machine_cpus: int | None = None
     cpus_by: str = "quota"
     throttled_share: float | None = None
     thermal_share: float | None = None

@@ -109,6 +109,7 @@ def gather(seen: Seen, measures: Measures, judged: Judged) -> Evidence:
         when_full=kv.when_full,
         threads=_number(seen, options, "threads"),
         cpus=cpus,
+        machine_cpus=seen.session.hello.host.cores if here and seen.session.hello is not None else None,
         cpus_by=cpus_by,
         throttled_share=throttled / phase_s if throttled is not None and phase_s else None,
         thermal_share=hot / phase_s if hot is not None and phase_s and here else None,

@@ -136,12 +136,12 @@ def contended(e: Evidence) -> Said:
     """Other programs take the CPUs."""
     if not e.on_cpu or not e.under or e.used_cores is None or e.server_cores is None or e.cpus is None:
         return None
-    others = e.used_cores - e.server_cores
-    if others < 0.4 or e.used_cores < 0.85 * e.cpus:
+    others, cpus = e.used_cores - e.server_cores, e.machine_cpus or e.cpus  # what the machine uses is no share of a quota
+    if others < 0.4 or e.used_cores < 0.85 * cpus:
         return None
     return (
         "other programs on the CPU",
-        f"{reads(e)}: other programs use {others:.1f} of {e.cpus:g} CPUs meanwhile, and the slowest thread sets the pace.",
+        f"{reads(e)}: other programs use {others:.1f} of {cpus:g} CPUs meanwhile, and the slowest thread sets the pace.",
     )
 
 

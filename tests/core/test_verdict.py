@@ -214,6 +214,7 @@ def test_a_rule_speaks(code: str, known: dict[str, Any], words: list[str]) -> No
         ("first-run", {**GPU, "first": True, "first_gap_ns": 10.2e6, "last_gap_ns": 10.1e6}),
         ("first-run", {**GPU, "first_gap_ns": 14.2e6, "last_gap_ns": 10.1e6}),
         ("cpu-contended", {**CPU, "server_cores": 1.9}),
+        ("cpu-contended", {**CPU, "server_cores": 1.9, "used_cores": 9.0, "machine_cpus": 16}),  # beside a quota of 2
         ("cache-cannot-rewind", {**PREFILL, "diverge": 480, "cache_kind": "kv"}),
         ("cache-cannot-rewind", {**PREFILL, "diverge": 3, "cache_kind": "iswa"}),
         (
